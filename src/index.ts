@@ -40,7 +40,6 @@ export type {
   PermissionInfo,
   PermissionRule,
 } from './protocol/api/agent-routes.ts';
-export type { BootstrapConfig } from './protocol/bootstrap.ts';
 export { type ConversationState, emptyConversation, reduce } from './protocol/conversation.ts';
 export type { Capabilities, ExecutorKind } from './protocol/enums.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
@@ -107,6 +106,7 @@ export type { SessionOptions } from './session/options.ts';
 export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
 export { storageFromBootstrap } from './storage/bootstrap.ts';
+export type { BootstrapConfig } from './storage/bootstrap-config.ts';
 export type { DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';
 export { FileStorage } from './storage/file/storage.ts';
 export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';

@@ -2,8 +2,8 @@
 
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { isReserved } from '../protocol/enums.ts';
-import { readAllowed, writeAllowed } from '../protocol/network-hosts.ts';
+import { isReservedKey } from '../protocol/enums.ts';
+import { formatAllowedHost, parseAllowedHost } from '../protocol/network-hosts.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { settings } from '../settings/settings-table.ts';
 import type { UnknownVariable } from '../settings/unknown-variables.ts';
@@ -85,7 +85,7 @@ export function givenKey(
   { agentKey }: Pick<Defaults, 'agentKey'>,
 ): string | undefined {
   const key = flags.agent ?? agentKey;
-  if (key === undefined || !isReserved(key)) return key;
+  if (key === undefined || !isReservedKey(key)) return key;
   throw new UsageError(
     `The agent key ${JSON.stringify(key)} begins with ~, which the keys of a server's users do.`,
     `Choose another with ${flags.agent === undefined ? 'CELLA_AGENT_KEY' : '--agent'}.`,
@@ -150,8 +150,8 @@ export function parseNetwork(text: string): NetworkChoice {
       'Allowed choices are none, host, and allow: with hosts, such as allow:pypi.org,*.example.org.',
     );
   const allow = hosts.map((text) => {
-    const host = readAllowed(text);
-    if (host) return writeAllowed(host);
+    const host = parseAllowedHost(text);
+    if (host) return formatAllowedHost(host);
     const examples = 'example.org, *.example.org, example.org:8443 or 10.0.0.5:5432';
     throw new InvalidArgumentError(`${JSON.stringify(text)} is not a host such as ${examples}.`);
   });

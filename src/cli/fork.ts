@@ -1,6 +1,6 @@
 /** `cella fork`: another agent with the names of this one. Both go on independently, in the same workspace. */
 
-import { isReserved } from '../protocol/enums.ts';
+import { isReservedKey } from '../protocol/enums.ts';
 import type { Checkpoint, SessionApi } from '../session/api.ts';
 import { hasAgent, requireAgent } from './agents.ts';
 import type { CommandContext, OpenOptions, StoragePlace, Stores } from './context.ts';
@@ -23,7 +23,7 @@ export async function fork(request: ForkRequest, context: CommandContext & Store
   const { terminal } = context;
   const { agentKey, fork: other, place } = request;
   if (other === agentKey) throw new UsageError('A fork needs a key of its own.', 'Name another than that of --agent.');
-  if (isReserved(other)) {
+  if (isReservedKey(other)) {
     throw new UsageError(
       `The agent key ${JSON.stringify(other)} begins with ~, which the keys of a server's users do.`,
       'Name another.',

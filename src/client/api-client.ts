@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import type { Route } from '../protocol/api/route.ts';
-import { Failure } from '../protocol/error-body.ts';
+import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import type { Monitor, MonitoredTransport } from './monitored-transport.ts';
 import { type Socket, type TransportRequest, unreachable } from './transport.ts';
@@ -177,7 +177,7 @@ export function errorFromBody({ code, message, details = {}, advice }: ReceivedE
 
 async function errorFromResponse(response: Response): Promise<CellaError> {
   const text = await response.text().catch(() => ''); // the connection broke; the status is what is known
-  const failure = Failure.safeParse(tryParseJson(text));
+  const failure = ErrorBody.safeParse(tryParseJson(text));
   if (failure.success) return errorFromBody(failure.data.error);
   return new CellaError('INTERNAL', `The server answered with status ${response.status} and no reason.`);
 }

@@ -16,10 +16,10 @@ import type { Route } from '../protocol/api/route.ts';
 import * as sessionRoutes from '../protocol/api/session-routes.ts';
 import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/api/session-routes.ts';
 import type { Conversation } from '../protocol/conversation.ts';
-import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/enums.ts';
+import { type Capabilities, capabilitiesOf, type ExecutorKind, resolveExecutor } from '../protocol/enums.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../protocol/permission.ts';
-import { type FeedItem, toBackground } from '../protocol/session-events.ts';
+import { type FeedItem, toBackgroundEvent } from '../protocol/session-events.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
 import type { CodingAgent, Transcript } from '../protocol/turn.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
@@ -85,7 +85,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     this.#parts = parts;
     this.id = info.id;
     this.agentKey = info.agentKey;
-    this.executor = executorOf(info.settings.executor);
+    this.executor = resolveExecutor(info.settings.executor);
     this.capabilities = capabilitiesOf(this.executor);
     this.sandboxed = this.executor !== 'in-process' && info.settings.sandbox !== 'off';
     this.#backgroundAfter = last;
@@ -316,7 +316,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     if (this.#closing.signal.aborted) return;
     for await (const item of this.events({ after: this.#backgroundAfter })) {
       if ('seq' in item) this.#backgroundAfter = item.seq;
-      const event = toBackground(item);
+      const event = toBackgroundEvent(item);
       if (event) yield event;
     }
   }

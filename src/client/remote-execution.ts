@@ -6,7 +6,7 @@
 import { Backoff } from '../lib/backoff.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
 import { ExecuteCode, type Executed, InterruptCode, ReadEvents, ReadOutput } from '../protocol/api/execution-routes.ts';
-import { Failure } from '../protocol/error-body.ts';
+import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
 import { FeedItem, isExecutionEnd, type SessionEvent } from '../protocol/session-events.ts';
@@ -154,7 +154,7 @@ class RemoteExecution {
     const { link } = this.#parts;
     try {
       for await (const line of jsonLines(response)) {
-        const failure = Failure.safeParse(line);
+        const failure = ErrorBody.safeParse(line);
         if (failure.success && !('seq' in Object(line))) throw errorFromBody(failure.data.error);
         const item = parseResponse(FeedItem, line, 'execute');
         if ('seq' in item) yield item;

@@ -2,7 +2,7 @@
 
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
 import * as routes from '../protocol/api/namespace-routes.ts';
-import { Failure } from '../protocol/error-body.ts';
+import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
 import { callSession, errorFromBody, type SessionApiClient } from './api-client.ts';
@@ -60,7 +60,7 @@ export class RemoteFiles {
       for await (const line of jsonLines(await link.open(routes.WatchFiles, given))) {
         const change = FileChange.safeParse(line);
         if (change.success) yield change.data;
-        const failure = Failure.safeParse(line);
+        const failure = ErrorBody.safeParse(line);
         if (failure.success) throw errorFromBody(failure.data.error);
       }
     } catch (error) {

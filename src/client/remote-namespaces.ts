@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
 import * as routes from '../protocol/api/namespace-routes.ts';
 import type { Route } from '../protocol/api/route.ts';
-import { Failure } from '../protocol/error-body.ts';
+import { ErrorBody } from '../protocol/error-body.ts';
 import { type ArtifactInfo, DepsLine } from '../protocol/namespace-models.ts';
 import { type PyValue, valueFromWire, valueToWire } from '../protocol/py-values.ts';
 import type {
@@ -275,7 +275,7 @@ export class RemoteDeps implements DepsApi {
         throw signal?.aborted ? aborted() : unreachable(this.#place.link.address, cause);
       });
       if (done) throw unreachable(this.#place.link.address, new Error('the answer has no end'));
-      const failure = Failure.safeParse(line);
+      const failure = ErrorBody.safeParse(line);
       if (failure.success) throw errorFromBody(failure.data.error);
       const item = parseResponse(DepsLine, line, endpoint.path);
       if (item.type === 'result') return item.result;

@@ -6,7 +6,7 @@ import { GetTurn, PromptAgent, StopAgent } from '../protocol/api/agent-routes.ts
 import { ReadEvents } from '../protocol/api/execution-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { SessionEvent } from '../protocol/session-events.ts';
-import { isOver, type Prompted, type TurnInfo } from '../protocol/turn.ts';
+import { isTurnOver, type Prompted, type TurnInfo } from '../protocol/turn.ts';
 import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';
 import { type ApiClient, hasCode } from './api-client.ts';
 import { newIdempotencyKey } from './remote-execution.ts';
@@ -75,7 +75,7 @@ export class RemoteTurn implements PromptedTurn {
   async #lastOf(turn: string): Promise<number> {
     const { link, sessionId } = this.#parts;
     const info = await link.call(GetTurn, { params: { id: sessionId, turn } });
-    return isOver(info) ? await this.#position() : Number.POSITIVE_INFINITY;
+    return isTurnOver(info) ? await this.#position() : Number.POSITIVE_INFINITY;
   }
 
   /** The number of the last event that there is. */

@@ -25,9 +25,9 @@ import {
   type ResultPayload,
   type SavedPayload,
 } from '../protocol/kernel-payloads.ts';
-import { refusal } from '../protocol/refusal.ts';
 import { FrameQueue, parsedOnce, type QueuedFrame } from './frame-queue.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
+import { isolationError } from './isolation-error.ts';
 import { KernelBudget } from './kernel-budget.ts';
 import { describeDeath, type KernelConnection, type ProcessExit } from './kernel-connection.ts';
 import { ExecutionDeadline, type KernelExecution, type StopReason } from './kernel-execution.ts';
@@ -355,7 +355,7 @@ export class Kernel {
   #failed(frame: Frame): boolean {
     if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a kernel that runs');
     const { layer, message } = parseFailed(frame.payload);
-    this.#ready.reject(refusal(layer, message));
+    this.#ready.reject(isolationError(layer, message));
     void this.#finishExit({ outOfMemory: false, lost: 'it could not be closed in' });
     return true;
   }

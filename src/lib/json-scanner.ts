@@ -12,7 +12,7 @@ export interface ScanLimits {
 }
 
 /** Follows a scan from value to value. It is asked before anything is kept, and is told only what it asked for. */
-export interface ScanFollower {
+export interface ScanListener {
   /** A value begins. True where it is a text, and its text is wanted. */
   begin(kind: 'object' | 'array' | 'text' | 'other'): boolean;
   /** Whether the names of keys are wanted here. */
@@ -28,7 +28,7 @@ export interface ScanFollower {
 }
 
 /** Where a key of the outermost object is, and its value: each from its first byte to behind its last. */
-export interface Member {
+export interface JsonMember {
   readonly key: readonly [number, number];
   readonly value: readonly [number, number];
 }
@@ -47,9 +47,9 @@ const NOTHING = new Uint8Array(0);
 const ESCAPED = new Set(new TextEncoder().encode('"\\/bfnrt'));
 
 export class JsonScanner {
-  readonly members: Member[] = [];
+  readonly members: JsonMember[] = [];
   readonly #limits: ScanLimits;
-  readonly #follower: ScanFollower | undefined;
+  readonly #follower: ScanListener | undefined;
   /** The beginning of a text or key that is wanted, from chunks before this one. */
   #kept: Buffer | undefined;
   /** Where it begins; -1 where none is wanted. */
@@ -71,7 +71,7 @@ export class JsonScanner {
   #start = 0;
   #key: readonly [number, number] = [0, 0];
 
-  constructor(limits: ScanLimits, follower?: ScanFollower) {
+  constructor(limits: ScanLimits, follower?: ScanListener) {
     this.#limits = limits;
     this.#follower = follower;
   }
@@ -253,7 +253,7 @@ export class JsonScanner {
   }
 }
 
-function kindOf(byte: number): Parameters<ScanFollower['begin']>[0] {
+function kindOf(byte: number): Parameters<ScanListener['begin']>[0] {
   if (byte === QUOTE) return 'text';
   if (byte === 0x7b) return 'object';
   return byte === 0x5b ? 'array' : 'other';

@@ -53,7 +53,7 @@ export const executorKinds = ['subprocess', 'container', 'in-process'] as const;
 export type ExecutorKind = (typeof executorKinds)[number];
 
 /** `auto` is what a session gets where it does not say. */
-export function executorOf(wanted: ExecutorKind | 'auto'): ExecutorKind {
+export function resolveExecutor(wanted: ExecutorKind | 'auto'): ExecutorKind {
   return wanted === 'auto' ? 'subprocess' : wanted;
 }
 
@@ -61,7 +61,7 @@ export function capabilitiesOf(kind: ExecutorKind): Capabilities {
   return kind === 'in-process' ? IN_PROCESS_CAPABILITIES : ALL_CAPABILITIES;
 }
 
-export function isReserved(agentKey: string): boolean {
+export function isReservedKey(agentKey: string): boolean {
   return agentKey.startsWith('~');
 }
 
@@ -72,6 +72,6 @@ export function readStorageKey(storageKey: string): { readonly user?: string; re
 }
 
 /** Tells of the server: see `DaemonFacts`. */
-export const FACTS_FILE = 'daemon.json';
+export const SERVER_FILE = 'daemon.json';
 /** Only the user that runs the server can open it. */
 export const SOCKET_FILE = 'daemon.sock';

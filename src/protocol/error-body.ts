@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 
-export const Failure = z
+export const ErrorBody = z
   .object({
     error: z.object({
       code: z.string().meta({ description: 'One of the codes in docs/errors.md.' }),
@@ -12,14 +12,14 @@ export const Failure = z
     }),
   })
   .meta({ id: 'Failure' });
-export type Failure = z.infer<typeof Failure>;
+export type ErrorBody = z.infer<typeof ErrorBody>;
 
 interface Problem {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }
 
-export function problemsOf({ issues }: z.ZodError): Problem[] {
+export function describeIssues({ issues }: z.ZodError): Problem[] {
   return issues.flatMap((issue) => explain(issue, []));
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readAllowed, readHost, readTarget, writeAllowed } from './network-hosts.ts';
+import { formatAllowedHost, parseAllowedHost, parseHost, parseTarget } from './network-hosts.ts';
 import { SandboxPolicy } from './sandbox-policy.ts';
 
 describe('an entry of an allow-list', () => {
@@ -19,8 +19,8 @@ describe('an entry of an allow-list', () => {
   ])('%s is written %s', (text, written) => {
     const { network } = SandboxPolicy.parse({ network: { allow: [text] } });
     expect(network).toEqual({ allow: [written] });
-    const again = readAllowed(written);
-    expect(again && writeAllowed(again)).toBe(written);
+    const again = parseAllowedHost(written);
+    expect(again && formatAllowedHost(again)).toBe(written);
   });
 
   it.each([
@@ -76,17 +76,17 @@ describe('an entry of an allow-list', () => {
 
 describe('a target', () => {
   it('has a port of its own, or the usual one', () => {
-    expect(readTarget('A.org:8080')).toEqual({ host: { kind: 'name', text: 'a.org' }, port: 8080 });
-    expect(readTarget('a.org', 80)?.port).toBe(80);
-    expect(readTarget('a.org')).toBeUndefined();
-    expect(readTarget('[::1]:443')?.host).toEqual({ kind: 'address', text: '::1' });
-    expect(readTarget('::1:443')).toBeUndefined();
+    expect(parseTarget('A.org:8080')).toEqual({ host: { kind: 'name', text: 'a.org' }, port: 8080 });
+    expect(parseTarget('a.org', 80)?.port).toBe(80);
+    expect(parseTarget('a.org')).toBeUndefined();
+    expect(parseTarget('[::1]:443')?.host).toEqual({ kind: 'address', text: '::1' });
+    expect(parseTarget('::1:443')).toBeUndefined();
   });
 
   it('that is an address in disguise is that address, or nothing', () => {
-    expect(readHost('[::ffff:7f00:1]')).toEqual({ kind: 'address', text: '127.0.0.1' });
-    expect(readHost('127.0.0.1.')).toEqual({ kind: 'address', text: '127.0.0.1' });
+    expect(parseHost('[::ffff:7f00:1]')).toEqual({ kind: 'address', text: '127.0.0.1' });
+    expect(parseHost('127.0.0.1.')).toEqual({ kind: 'address', text: '127.0.0.1' });
     for (const text of ['127.1', '0x7f.1', '2130706433', '017700000001', '[::1%lo]'])
-      expect(readHost(text)).toBeUndefined();
+      expect(parseHost(text)).toBeUndefined();
   });
 });

@@ -6,7 +6,7 @@ export interface Host {
   readonly text: string;
 }
 
-export interface Target {
+export interface NetworkTarget {
   readonly host: Host;
   readonly port: number;
 }
@@ -25,7 +25,7 @@ const DOTTED = /^\d{1,3}(?:\.\d{1,3}){3}$/;
 const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 
 /** Undefined for what is no host, and for an address in any other spelling than the usual one (`0x7f.1`, `127.1`). */
-export function readHost(text: string): Host | undefined {
+export function parseHost(text: string): Host | undefined {
   if (text.startsWith('[') && text.endsWith(']')) return readIpv6(text.slice(1, -1));
   const name = text.endsWith('.') ? text.slice(0, -1) : text;
   if (name === '' || text.length > 4 * LONGEST_NAME || /[^\p{L}\p{M}\p{N}._-]/u.test(name)) return undefined;
@@ -37,18 +37,18 @@ export function readHost(text: string): Host | undefined {
 }
 
 /** `host:port`, or `host` alone where there is a usual port. */
-export function readTarget(authority: string, usualPort?: number): Target | undefined {
+export function parseTarget(authority: string, usualPort?: number): NetworkTarget | undefined {
   const [, name = '', digits] = /^(\[[^[\]]*\]|[^:[\]]*)(?::([1-9]\d{0,4}))?$/.exec(authority) ?? [];
-  const host = readHost(name);
+  const host = parseHost(name);
   const port = digits === undefined ? usualPort : Number(digits);
   return host && port !== undefined && port <= 65_535 ? { host, port } : undefined;
 }
 
 /** Of `example.org`, `*.example.org`, `example.org:8443`, `10.0.0.5:5432`, `::1` and `[::1]:80`; else undefined. */
-export function readAllowed(text: string): AllowedHost | undefined {
+export function parseAllowedHost(text: string): AllowedHost | undefined {
   const wildcard = text.startsWith('*.');
   const bare = /^[0-9a-f.]*:[0-9a-f.]*:[0-9a-f:.]*$/i.test(text) ? `[${text}]` : text;
-  const target = readTarget(wildcard ? text.slice(2) : bare, 0);
+  const target = parseTarget(wildcard ? text.slice(2) : bare, 0);
   if (!target) return undefined;
   const { host, port } = target;
   // One that covers a whole top-level domain is no list of hosts.
@@ -57,7 +57,7 @@ export function readAllowed(text: string): AllowedHost | undefined {
 }
 
 /** The one spelling of an entry. */
-export function writeAllowed({ kind, host, port }: AllowedHost): string {
+export function formatAllowedHost({ kind, host, port }: AllowedHost): string {
   const name = kind === 'wildcard' ? `*.${host}` : host;
   if (port === undefined) return name;
   return `${name.includes(':') ? `[${name}]` : name}:${port}`;

@@ -34,7 +34,7 @@ const defaults = { frameBytes: 8 * 1024 * 1024, inFlight: 256, faults: 100, onUn
 export class RpcPeer {
   readonly #port: RpcPort;
   readonly #options: Required<RpcPeerOptions>;
-  readonly #incoming: Incoming;
+  readonly #incoming: IncomingCalls;
   readonly #pending = new Map<RpcId, PendingCall>();
   readonly #closed = Promise.withResolvers<CellaError>();
   #end: CellaError | undefined;
@@ -44,7 +44,7 @@ export class RpcPeer {
   constructor(port: RpcPort, options: RpcPeerOptions = {}) {
     this.#port = port;
     this.#options = { ...defaults, ...options };
-    this.#incoming = new Incoming({
+    this.#incoming = new IncomingCalls({
       ...this.#options,
       sendResult: (id, result) => this.#write(this.#encode({ id, result })),
       sendError: (id, error) => this.#reply(id, error),
@@ -89,7 +89,7 @@ export class RpcPeer {
     void this.#write(line);
     const parsed = result.safeParse(await call.outcome);
     if (parsed.success) return parsed.data;
-    const why = firstIssue(parsed.error);
+    const why = describeFirstIssue(parsed.error);
     throw new CellaError('RUNNER_PROTOCOL', `The answer to ${method} is not what it should be: ${why}.`);
   }
 
@@ -144,7 +144,7 @@ export class RpcPeer {
       case 'request':
         return this.#incoming.begin(message);
       case 'notification':
-        this.#incoming.hear(message.method, message.params);
+        this.#incoming.notify(message.method, message.params);
         return undefined;
       case 'result':
         this.#settle(message.id)?.resolve(message.result);
@@ -237,7 +237,7 @@ type Handler = (params: unknown, context: CallContext) => Promise<unknown>;
 export const CANCEL = '$/cancelRequest';
 const Cancel = { method: CANCEL, params: z.object({ id: RpcId }) };
 
-export class Incoming {
+export class IncomingCalls {
   readonly #port: IncomingPort;
   readonly #handlers = new Map<string, Handler>();
   readonly #listeners = new Map<string, (params: unknown) => void>();
@@ -254,7 +254,7 @@ export class Incoming {
   ): void {
     this.#handlers.set(method, async (params, context) => {
       const parsed = schema.safeParse(params ?? {});
-      if (!parsed.success) throw new BadParams(firstIssue(parsed.error));
+      if (!parsed.success) throw new BadParams(describeFirstIssue(parsed.error));
       return result.parse(await handler(parsed.data, context));
     });
   }
@@ -269,7 +269,7 @@ export class Incoming {
     });
   }
 
-  hear(method: string, params: unknown): void {
+  notify(method: string, params: unknown): void {
     try {
       this.#listeners.get(method)?.(params);
     } catch (error) {
@@ -323,7 +323,7 @@ export class Incoming {
 class BadParams extends Error {}
 
 /** The first thing that is wrong, by its place: never with the value, which may be a secret. */
-export function firstIssue(error: z.ZodError): string {
+export function describeFirstIssue(error: z.ZodError): string {
   const [issue] = error.issues;
   const place = issue?.path.map(String).join('.').slice(0, 200) ?? '';
   return `${place === '' ? '' : `${place}: `}${issue?.message ?? 'it cannot be read'}`;

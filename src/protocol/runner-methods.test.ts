@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { MessageOrder } from '../server/runners/message-order.ts';
 import { CellaError } from './errors.ts';
-import { MessageOrder } from './message-order.ts';
 import type { RpcMethod, RpcNotification } from './rpc-message.ts';
 import { transcriptPieces } from './runner-commands.ts';
-import { toDaemon, toRunner } from './runner-methods.ts';
+import { toRunner, toServer } from './runner-methods.ts';
 
 const page = readFileSync(new URL('../../docs/executor-protocol.md', import.meta.url), 'utf8');
 const sections = new Map(
@@ -25,7 +25,7 @@ function fieldsOf(schema: z.ZodType | undefined): string[] {
 }
 
 describe('docs/executor-protocol.md', () => {
-  const methods: readonly (RpcMethod | RpcNotification)[] = [...toRunner, ...toDaemon];
+  const methods: readonly (RpcMethod | RpcNotification)[] = [...toRunner, ...toServer];
 
   test('tells every method, and no other, in the order of the source', () => {
     expect([...sections.keys()]).toEqual(methods.map(({ method }) => method));

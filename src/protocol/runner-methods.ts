@@ -52,7 +52,7 @@ export const TaskOutcome = z.object({
 export type TaskOutcome = z.infer<typeof TaskOutcome>;
 
 /** What somebody decided. `text` is the answer to a question. */
-export const Decision = {
+export const decisionFields = {
   outcome: PermissionOutcome,
   reason: shortText.optional(),
   text: z.string().max(100_000).optional(),
@@ -132,7 +132,7 @@ export const StopTask = {
 
 export const PermissionResolved = {
   method: 'permission_resolved',
-  params: z.object({ task_id: TurnId, request_id: PermissionId, ...Decision }),
+  params: z.object({ task_id: TurnId, request_id: PermissionId, ...decisionFields }),
   /** False where nothing waits for it any more. */
   result: z.object({ accepted: z.boolean() }),
 } as const satisfies RpcMethod;
@@ -168,7 +168,7 @@ export const RequestPermission = {
       })
       .optional(),
   }),
-  result: z.object({ request_id: PermissionId, decision: z.object(Decision).optional() }),
+  result: z.object({ request_id: PermissionId, decision: z.object(decisionFields).optional() }),
 } as const satisfies RpcMethod;
 
 /** What the agent is given to work with. Paths are as the runner sees them. */
@@ -257,7 +257,7 @@ export const toRunner = [
 ] as const;
 
 /** From the runner to the daemon. */
-export const toDaemon = [
+export const toServer = [
   GetApiKey,
   RequestPermission,
   GetExecutionContext,

@@ -1,7 +1,7 @@
 /** What a sandbox allows. Everything has a default, and nothing is looser than what the caller asked for. */
 
 import { z } from 'zod';
-import { readAllowed, writeAllowed } from './network-hosts.ts';
+import { formatAllowedHost, parseAllowedHost } from './network-hosts.ts';
 
 const absolutePath = z
   .string()
@@ -31,13 +31,13 @@ export type Limits = z.infer<typeof Limits>;
 
 const allowedHost = z
   .string()
-  .refine((text) => readAllowed(text) !== undefined, {
+  .refine((text) => parseAllowedHost(text) !== undefined, {
     error: 'must be a host (example.org, *.example.org) or an address, with a port or without one, and nothing else',
     abort: true,
   })
   .overwrite((text) => {
-    const allowed = readAllowed(text);
-    return allowed ? writeAllowed(allowed) : text;
+    const allowed = parseAllowedHost(text);
+    return allowed ? formatAllowedHost(allowed) : text;
   });
 
 /** Hosts that can be reached, through a proxy of ours and in no other way. */

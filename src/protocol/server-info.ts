@@ -1,7 +1,7 @@
 /** What a server says about itself: its status, how it ended, and `daemon.json` in the data folder. */
 
 import { z } from 'zod';
-import { Failure } from './error-body.ts';
+import { ErrorBody } from './error-body.ts';
 
 const count = z.int().min(0);
 
@@ -35,13 +35,13 @@ export type StopServer = z.infer<typeof StopServer>;
 
 export const ServerEnd = z
   .object({
-    failure: Failure.shape.error
+    failure: ErrorBody.shape.error
       .optional()
       .meta({ description: 'Why something could not be saved; absent where all was.' }),
   })
   .meta({ id: 'ServerEnd' });
 
-export const DaemonFacts = z.object({
+export const ServerFile = z.object({
   pid: z.int(),
   /** What the server keeps its locks by; it tells the process from others that have or had its pid. */
   holder: z.string().exactOptional(),
@@ -54,4 +54,4 @@ export const DaemonFacts = z.object({
   /** Where it keeps things, if not in files: the address without its password. */
   redis: z.object({ url: z.string(), prefix: z.string() }).exactOptional(),
 });
-export type DaemonFacts = z.infer<typeof DaemonFacts>;
+export type ServerFile = z.infer<typeof ServerFile>;

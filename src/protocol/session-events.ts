@@ -162,7 +162,7 @@ export function isExecutionEnd(event: SessionEventBody): event is ExecutionEnd {
 }
 
 /** Undefined for what belongs to an execution, and for what lies in a file. */
-export function toBackground(item: FeedItem): BackgroundEvent | undefined {
+export function toBackgroundEvent(item: FeedItem): BackgroundEvent | undefined {
   if (item.type === 'saved') {
     const { checkpoint, names, bytes, lost } = item;
     return { type: 'saved', id: checkpoint, names, bytes, lost };

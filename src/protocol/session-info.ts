@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { Right, Share } from './access-models.ts';
-import { executorKinds, isReserved } from './enums.ts';
+import { executorKinds, isReservedKey } from './enums.ts';
 import { Limits, SandboxOption } from './sandbox-policy.ts';
 
 /**
@@ -30,7 +30,7 @@ export const AgentKey = text
 
 /** What anybody may choose. */
 export const UserAgentKey = AgentKey.refine(
-  (key) => !isReserved(key),
+  (key) => !isReservedKey(key),
   'must not begin with ~, as the keys of a server’s users do',
 );
 

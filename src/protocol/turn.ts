@@ -81,7 +81,7 @@ export const TurnInfo = z
 export type TurnInfo = z.infer<typeof TurnInfo>;
 
 /** Whether it is over. */
-export function isOver({ status }: Pick<TurnInfo, 'status'>): boolean {
+export function isTurnOver({ status }: Pick<TurnInfo, 'status'>): boolean {
   return status !== 'queued' && status !== 'running';
 }
 

@@ -4,9 +4,9 @@ import { readFileSync, rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { FACTS_FILE } from '../protocol/enums.ts';
+import { SERVER_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { DaemonFacts } from '../protocol/server-info.ts';
+import { ServerFile } from '../protocol/server-info.ts';
 import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
 
 /** No agent can have this key. */
@@ -33,20 +33,20 @@ export async function folderHolder(locks: Locks): Promise<LockHolder | undefined
 
 /** Who has told that it is the server: the process may have ended since. */
 export function toldHolder(dataDir: string): LockHolder | undefined {
-  const { holder, pid, startedAt } = factsIn(join(dataDir, FACTS_FILE)) ?? {};
+  const { holder, pid, startedAt } = factsIn(join(dataDir, SERVER_FILE)) ?? {};
   if (holder === undefined || pid === undefined || startedAt === undefined) return undefined;
   return { id: holder, pid, host: hostname(), since: startedAt };
 }
 
 /** The address of the process that has the folder; a file that another one has left says nothing of it. */
 function urlOf(dataDir: string, pid: number): string | undefined {
-  const facts = factsIn(join(dataDir, FACTS_FILE));
+  const facts = factsIn(join(dataDir, SERVER_FILE));
   return facts?.pid === pid ? facts.url : undefined;
 }
 
-function factsIn(path: string): DaemonFacts | undefined {
+function factsIn(path: string): ServerFile | undefined {
   try {
-    return DaemonFacts.parse(JSON.parse(readFileSync(path, 'utf8')));
+    return ServerFile.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
     // It does not listen yet, or no longer.
     return undefined;
@@ -54,8 +54,8 @@ function factsIn(path: string): DaemonFacts | undefined {
 }
 
 /** Gives what to call at the end. */
-export async function tellFacts(dataDir: string, facts: DaemonFacts): Promise<Disposable> {
-  const path = join(dataDir, FACTS_FILE);
+export async function tellFacts(dataDir: string, facts: ServerFile): Promise<Disposable> {
+  const path = join(dataDir, SERVER_FILE);
   const partial = `${path}.${process.pid}`;
   {
     await using file = await open(partial, 'w', 0o600);
@@ -71,7 +71,7 @@ export async function tellFacts(dataDir: string, facts: DaemonFacts): Promise<Di
 }
 
 /** Where a server keeps things, if not in files: without a password. */
-export function redisOf(storage: Storage): Pick<DaemonFacts, 'redis'> {
+export function redisOf(storage: Storage): Pick<ServerFile, 'redis'> {
   const config = storage.toBootstrapConfig();
   if (config.type !== 'redis') return {};
   const url = new URL(config.url);

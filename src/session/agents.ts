@@ -2,8 +2,8 @@
 
 import { readdir, readFile } from 'node:fs/promises';
 import { inSlices } from '../lib/event-loop.ts';
-import type { SessionRecord } from '../protocol/record.ts';
 import type { Storage } from '../storage/contract.ts';
+import type { SessionRecord } from '../storage/session-record.ts';
 import type { AgentInfo } from './api.ts';
 import { dataFolder } from './data-folder.ts';
 import { storageFor } from './storages.ts';

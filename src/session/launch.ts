@@ -5,7 +5,6 @@ import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
-import type { SessionRecord } from '../protocol/record.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
 import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
@@ -22,6 +21,7 @@ import {
 } from '../sandbox/spec.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
+import type { SessionRecord } from '../storage/session-record.ts';
 import { checkReadable } from './agent-readable.ts';
 import {
   claimHome,

@@ -2,8 +2,8 @@
 
 import { Archive } from '../kernel-manager/archive.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
-import { boundHistory, type SessionRecord } from '../protocol/record.ts';
 import type { Lock, RecordStore, Storage } from '../storage/contract.ts';
+import { boundHistory, type SessionRecord } from '../storage/session-record.ts';
 import type { HistoryEntry } from './api.ts';
 import { letGo, letGoOfLeftovers } from './letting-go.ts';
 import type { CheckedOptions } from './options.ts';

@@ -5,8 +5,8 @@ import { PackageSource } from '../namespaces/deps/source.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
-import { isReserved } from '../protocol/enums.ts';
-import { problemsOf } from '../protocol/error-body.ts';
+import { isReservedKey } from '../protocol/enums.ts';
+import { describeIssues } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
   AgentKey,
@@ -106,7 +106,7 @@ export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgres
 /** For the doors that anybody can come in by. A server opens the agents of its users by another one. */
 export function checkOwnKey(agentKey: unknown): void {
   // What else may be wrong with it is found where all options are checked.
-  if (typeof agentKey === 'string' && isReserved(agentKey)) check(OwnKeyOnly, { agentKey });
+  if (typeof agentKey === 'string' && isReservedKey(agentKey)) check(OwnKeyOnly, { agentKey });
 }
 
 export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {
@@ -171,7 +171,7 @@ export function checkExecuteOptions(options: unknown): z.output<typeof ExecuteOp
 function check<T>(schema: z.ZodType<T>, options: unknown): T {
   const parsed = schema.safeParse(options);
   if (parsed.success) return parsed.data;
-  const problems = problemsOf(parsed.error).map(
+  const problems = describeIssues(parsed.error).map(
     ({ path, message }) => `${path.map(String).join('.') || 'options'}: ${message}`,
   );
   throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {

@@ -1,7 +1,7 @@
 /** From what `toBootstrapConfig` gave to the same storage, in another trusted process. */
 
-import { BootstrapConfig } from '../protocol/bootstrap.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { BootstrapConfig } from './bootstrap-config.ts';
 import type { Storage } from './contract.ts';
 
 export async function storageFromBootstrap(config: unknown): Promise<Storage> {

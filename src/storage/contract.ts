@@ -6,10 +6,10 @@
  * `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a server does not answer, and name what could not be used.
  */
 
-import type { BootstrapConfig } from '../protocol/bootstrap.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
-import type { SessionRecord } from '../protocol/record.ts';
+import type { BootstrapConfig } from './bootstrap-config.ts';
+import type { SessionRecord } from './session-record.ts';
 
 export interface Storage extends AsyncDisposable {
   readonly checkpoints: CheckpointStore;

@@ -1,7 +1,7 @@
 /** A session record as the text that a storage keeps. */
 
 import { CellaError } from '../protocol/errors.ts';
-import { boundHistory, SessionRecord } from '../protocol/record.ts';
+import { boundHistory, SessionRecord } from './session-record.ts';
 
 export type ParsedRecord = { readonly record: SessionRecord } | { readonly reason: string };
 

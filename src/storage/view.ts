@@ -1,7 +1,7 @@
 /** A storage with some of its parts replaced: how a scope is the storage that it belongs to, with namespaces of its own. */
 
-import type { BootstrapConfig } from '../protocol/bootstrap.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { BootstrapConfig } from './bootstrap-config.ts';
 import type { ArtifactStore, DepsStore, Lock, Storage, TextStore } from './contract.ts';
 
 export interface ViewParts {

@@ -1,7 +1,7 @@
 /** Session records: what was put last is there, with everything that was in it. */
 
 import { expect, it } from 'vitest';
-import { HISTORY_CELLS } from '../../src/protocol/record.ts';
+import { HISTORY_CELLS } from '../../src/storage/session-record.ts';
 import { failureOf, type OpenStorage, onePlace, recordOf } from './storage-samples.ts';
 
 export function recordContract(open: OpenStorage): void {

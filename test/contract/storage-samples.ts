@@ -5,8 +5,8 @@ import { onTestFinished } from 'vitest';
 import { CellaError } from '../../src/protocol/errors.ts';
 import type { Manifest } from '../../src/protocol/kernel-state.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../../src/protocol/namespace-models.ts';
-import type { SessionRecord } from '../../src/protocol/record.ts';
 import type { Clock, LoggedEvent, Storage } from '../../src/storage/contract.ts';
+import type { SessionRecord } from '../../src/storage/session-record.ts';
 
 /** Opens a storage on a place that this name stands for: the same name finds the same data. */
 export type OpenStorage = (place: string, options?: { readonly clock?: Clock }) => Promise<Storage>;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
-import type { BootstrapConfig } from '../../src/protocol/bootstrap.ts';
+import type { BootstrapConfig } from '../../src/storage/bootstrap-config.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 
 const programs = {

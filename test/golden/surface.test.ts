@@ -14,7 +14,7 @@ import { errorCodes } from '../../src/protocol/errors.ts';
 import { FrameType } from '../../src/protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor } from '../../src/protocol/kernel-payloads.ts';
 import { CHECKPOINT_FORMAT } from '../../src/protocol/kernel-state.ts';
-import { PROTOCOL_VERSION, toDaemon, toRunner } from '../../src/protocol/runner-methods.ts';
+import { PROTOCOL_VERSION, toRunner, toServer } from '../../src/protocol/runner-methods.ts';
 import { SessionEventBody } from '../../src/protocol/session-events.ts';
 import { ServerOptions } from '../../src/server-options.ts';
 import { SessionOptions } from '../../src/session/options.ts';
@@ -56,13 +56,13 @@ describe('the protocols', () => {
   });
 
   test('methods between server and runner keep their fields', async () => {
-    const described = (methods: typeof toRunner | typeof toDaemon) =>
+    const described = (methods: typeof toRunner | typeof toServer) =>
       methods.map((one) => ({
         method: one.method,
         params: schemaOf(one.params),
         result: 'result' in one ? schemaOf(one.result, 'output') : 'none: a notification',
       }));
-    const methods = { toRunner: described(toRunner), toServer: described(toDaemon) };
+    const methods = { toRunner: described(toRunner), toServer: described(toServer) };
     await expectGolden('runner-rpc.json', { version: PROTOCOL_VERSION, ...methods });
   });
 });

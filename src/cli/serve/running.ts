@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError, type Client, connect } from '../../client/index.ts';
 import { isStopped, withTimeout } from '../../lib/deadline.ts';
-import { FACTS_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
+import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
 import type { FolderWatch, Holder } from '../context.ts';
 
 /** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
@@ -27,7 +27,7 @@ export async function findRunning(dataDir: string, watch: FolderWatch): Promise<
     if (!(error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE')) throw error;
     const holder = await watch.holder();
     if (holder) return { kind: 'silent', holder };
-    return { kind: 'none', left: existsSync(join(dataDir, FACTS_FILE)) };
+    return { kind: 'none', left: existsSync(join(dataDir, SERVER_FILE)) };
   }
 }
 

@@ -3,8 +3,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryParseJson } from '../../lib/json-scanner.ts';
-import { FACTS_FILE } from '../../protocol/enums.ts';
-import { DaemonFacts } from '../../protocol/server-info.ts';
+import { SERVER_FILE } from '../../protocol/enums.ts';
+import { ServerFile } from '../../protocol/server-info.ts';
 import type { StoragePlace } from '../context.ts';
 import { isSame } from '../store/place.ts';
 
@@ -13,8 +13,8 @@ import { isSame } from '../store/place.ts';
  * the server's, so that the two have nothing in common; `its own` where the command names none and the server has one.
  */
 export async function storageThere({ dataDir, redis }: StoragePlace): Promise<'same' | 'its own' | 'other'> {
-  const text = await readFile(join(dataDir, FACTS_FILE), 'utf8').catch(() => ''); // it has just ended
-  const theirs = DaemonFacts.safeParse(tryParseJson(text)).data?.redis;
+  const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(() => ''); // it has just ended
+  const theirs = ServerFile.safeParse(tryParseJson(text)).data?.redis;
   if (!redis) return theirs ? 'its own' : 'same';
   return theirs && isSame({ dataDir, redis }, { dataDir, redis: theirs }) ? 'same' : 'other';
 }

@@ -1,7 +1,7 @@
 /** What a server can be told of a session by a command line, and what it has already. */
 
 import type { SessionInfo, SessionWish } from '../../client/index.ts';
-import { executorOf } from '../../protocol/enums.ts';
+import { resolveExecutor } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NamespacesOptions, OpenOptions } from '../context.ts';
 import { UsageError } from '../exit.ts';
@@ -57,7 +57,7 @@ export function checkAgrees(
   const { cwd, executor = 'auto', image, sandbox, limits } = options;
   const has: Partial<Record<TypedFlag, boolean>> = {
     '--cwd': settings.cwd === cwd,
-    '--executor': executorOf(settings.executor) === executorOf(executor),
+    '--executor': resolveExecutor(settings.executor) === resolveExecutor(executor),
     '--image': settings.image === image,
     '--sandbox': (settings.sandbox === 'off') === (sandbox === 'off'),
     '--network': networkOf(settings.sandbox) === networkOf(sandbox),

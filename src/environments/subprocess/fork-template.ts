@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { interpreterFacts, kernelPackage } from '../../interpreter/find-python.ts';
+import { isolationError } from '../../kernel/isolation-error.ts';
 import { isStopped } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { refusal } from '../../protocol/refusal.ts';
 
 export interface TemplateConfig {
   readonly python: string;
@@ -194,7 +194,7 @@ export class ForkTemplate {
       );
     }
     const answer = Answer.parse(JSON.parse(line));
-    if (!answer.ready) throw refusal(answer.layer, answer.message);
+    if (!answer.ready) throw isolationError(answer.layer, answer.message);
     const [missing] = answer.notPreloaded;
     if (missing) {
       throw new CellaError('INVALID_OPTIONS', `preload: ${missing.name} could not be imported: ${missing.reason}.`);

@@ -2,11 +2,11 @@
 
 import { randomUUID } from 'node:crypto';
 import { realpathSync, rmSync } from 'node:fs';
+import { isolationError } from '../../kernel/isolation-error.ts';
 import type { ProcessExit } from '../../kernel/kernel-connection.ts';
 import { answerFromProcess, isStopped } from '../../lib/deadline.ts';
 import { FrameType } from '../../protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel-payloads.ts';
-import { refusal } from '../../protocol/refusal.ts';
 import { openProxy, proxySpec } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { EnvironmentSpec } from '../../sandbox/spec.ts';
@@ -74,7 +74,7 @@ export class TemplateTransport implements SupervisorTransport {
       control.close();
       for (const pipe of pipes) pipe.close();
       const reason = cause instanceof Error ? cause : new Error(String(cause));
-      throw 'code' in reason && reason.code === 'ENOENT' ? refusal('template', reason.message) : reason;
+      throw 'code' in reason && reason.code === 'ENOENT' ? isolationError('template', reason.message) : reason;
     } finally {
       this.#template.confirmOpened(id);
     }
@@ -85,7 +85,7 @@ export class TemplateTransport implements SupervisorTransport {
     const { pid, startTimeoutMs: timeoutMs } = this.#template;
     return answerFromProcess(answer, { pid, timeoutMs }, (why) => {
       this.#template.retire();
-      return refusal('template', `the process that kernels are forked from does not answer: ${why}`);
+      return isolationError('template', `the process that kernels are forked from does not answer: ${why}`);
     });
   }
 
@@ -121,10 +121,10 @@ function firstAnswer(control: FrameSocket): Promise<Buffer> {
         if (frame.type === FrameType.attached) resolve(frame.payload);
         else if (frame.type === FrameType.failed) {
           const { layer, message } = parseFailed(frame.payload);
-          reject(refusal(layer, message));
-        } else reject(refusal('template', 'it answered with something else'));
+          reject(isolationError(layer, message));
+        } else reject(isolationError('template', 'it answered with something else'));
       },
-      () => reject(refusal('template', 'the template closed the connection')),
+      () => reject(isolationError('template', 'the template closed the connection')),
     );
   });
 }

@@ -1,11 +1,11 @@
 /** A kernel host with a supervisor as its pid 1: the connection to it, and those of its kernels and programs. */
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { isolationError } from '../../kernel/isolation-error.ts';
 import type { FrameConnection, KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
 import { type Frame, FrameType } from '../../protocol/kernel-frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../../protocol/kernel-payloads.ts';
-import { refusal } from '../../protocol/refusal.ts';
 import type { TerminalSize } from '../../protocol/workspace-models.ts';
 import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import type {
@@ -114,7 +114,7 @@ export class SupervisorClient implements PrestartableHost {
     await Promise.race([firstFrame, this.#ended.promise]);
     if (this.#connected) return;
     closeConnection(this.#prestarted);
-    throw this.#failure ?? refusal('template', 'the sandbox ended at once');
+    throw this.#failure ?? isolationError('template', 'the sandbox ended at once');
   }
 
   /** Wakes the kernel that was started ahead, on another processor than this one. */
@@ -256,7 +256,7 @@ export class SupervisorClient implements PrestartableHost {
       this.#killIfUnusable();
       throw error;
     }
-    if (!this.#connected) throw refusal('template', 'the sandbox has ended');
+    if (!this.#connected) throw isolationError('template', 'the sandbox has ended');
     const kernel = ++this.#kernels;
     // Registered first: the kernel may die before it is connected.
     const ended = new AbortController();
@@ -284,7 +284,7 @@ export class SupervisorClient implements PrestartableHost {
         break;
       case FrameType.failed: {
         const { layer, message } = parseFailed(frame.payload);
-        this.#failure = refusal(layer, message);
+        this.#failure = isolationError(layer, message);
         this.#opened.reject(this.#failure);
         this.#supervisor.close(); // the other side waits for that
         break;
@@ -320,7 +320,7 @@ export class SupervisorClient implements PrestartableHost {
   #disconnected(problem?: Error): void {
     if (!this.#connected) return;
     this.#connected = false;
-    this.#opened.reject(this.#failure ?? refusal('template', problem?.message ?? 'its connection was closed'));
+    this.#opened.reject(this.#failure ?? isolationError('template', problem?.message ?? 'its connection was closed'));
     for (const asked of this.#usageRequests.splice(0)) asked.resolve({ kernels: {}, twins: {} });
     void this.#finishExit(problem);
   }

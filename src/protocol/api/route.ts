@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { Right } from '../access-models.ts';
-import { problemsOf } from '../error-body.ts';
+import { describeIssues } from '../error-body.ts';
 import { SessionId } from '../session-info.ts';
 
 /**
@@ -116,7 +116,7 @@ const originals = new WeakMap<z.ZodType, z.ZodType>();
 export function validateOnly<S extends z.ZodType>(schema: S): z.ZodType<z.input<S>> {
   const checked = z.custom<z.input<S>>().superRefine((value, context) => {
     const outcome = schema.safeParse(value);
-    for (const { path, message } of outcome.error ? problemsOf(outcome.error) : []) {
+    for (const { path, message } of outcome.error ? describeIssues(outcome.error) : []) {
       context.addIssue({ code: 'custom', path: [...path], message });
     }
   });

@@ -1,7 +1,7 @@
 /** Frames of the WebSockets of sessions and terminals, besides events and bytes, and the codes that close them. */
 
 import { z } from 'zod';
-import { Failure } from '../error-body.ts';
+import { ErrorBody } from '../error-body.ts';
 import { executeFields, IdempotencyKey } from '../execution-events.ts';
 import { PermissionDecision } from '../permission.ts';
 import { PermissionId } from '../turn.ts';
@@ -79,7 +79,7 @@ export const TerminalClientFrame = z.strictObject({ type: z.literal('resize'), .
 export const TerminalServerFrame = z.union([
   z.object({ type: z.literal('exit'), code: z.int() }),
   z.object({ type: z.literal('exit'), signal: z.string() }),
-  z.object({ type: z.literal('error'), ...Failure.shape }),
+  z.object({ type: z.literal('error'), ...ErrorBody.shape }),
 ]);
 
 export type TerminalServerFrame = z.infer<typeof TerminalServerFrame>;

@@ -4,7 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
 import { type Line, LineSplitter } from '../../lib/line-splitter.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
-import { firstIssue } from '../../protocol/rpc-peer.ts';
+import { describeFirstIssue } from '../../protocol/rpc-peer.ts';
 import { type RpcPort, writerOf } from '../../protocol/rpc-streams.ts';
 import { type ErrorLine, LINE_BYTES } from '../../protocol/runner-commands.ts';
 
@@ -41,9 +41,13 @@ export async function firstLine<S extends z.ZodType>(lines: AsyncGenerator<unkno
 export function check<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
-  throw new CellaError('INVALID_REQUEST', `The input is not what the command takes: ${firstIssue(outcome.error)}.`, {
-    advice: 'docs/runner.md shows every field.',
-  });
+  throw new CellaError(
+    'INVALID_REQUEST',
+    `The input is not what the command takes: ${describeFirstIssue(outcome.error)}.`,
+    {
+      advice: 'docs/runner.md shows every field.',
+    },
+  );
 }
 
 export class JsonOutput {

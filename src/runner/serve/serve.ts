@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import { firstIssue, RpcPeer } from '../../protocol/rpc-peer.ts';
+import { describeFirstIssue, RpcPeer } from '../../protocol/rpc-peer.ts';
 import { portOfStreams } from '../../protocol/rpc-streams.ts';
 import {
   ExecutePrompt,
@@ -114,7 +114,7 @@ class Executor implements AsyncDisposable {
       });
     }
     const parsed = Hello.params.safeParse({ protocol_version, ...rest });
-    if (!parsed.success) throw new CellaError('INVALID_OPTIONS', `hello: ${firstIssue(parsed.error)}.`);
+    if (!parsed.success) throw new CellaError('INVALID_OPTIONS', `hello: ${describeFirstIssue(parsed.error)}.`);
     if (this.#wasGreeted) throw new CellaError('RUNNER_PROTOCOL', 'This runner has been greeted already.');
     this.#wasGreeted = true;
     const { session_id, key_mode, gateway_socket, agentic_tool, enclosed = false } = parsed.data;

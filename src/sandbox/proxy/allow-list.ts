@@ -3,7 +3,7 @@
 import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { NetworkDeniedEvent } from '../../protocol/execution-events.ts';
-import { type AllowedHost, readAllowed, readHost, type Target } from '../../protocol/network-hosts.ts';
+import { type AllowedHost, type NetworkTarget, parseAllowedHost, parseHost } from '../../protocol/network-hosts.ts';
 
 /** All addresses of a name; undefined where it is not looked up, as others are. */
 export type FindAddresses = (name: string) => Promise<readonly string[] | undefined>;
@@ -25,14 +25,14 @@ export class AllowList {
 
   constructor(entries: readonly string[], find: FindAddresses) {
     this.#entries = entries.map((text) => {
-      const entry = readAllowed(text);
+      const entry = parseAllowedHost(text);
       if (!entry) throw new Error(`${JSON.stringify(text)} is no entry of an allow-list`);
       return entry;
     });
     this.#find = find;
   }
 
-  async check({ host, port }: Target): Promise<Verdict> {
+  async check({ host, port }: NetworkTarget): Promise<Verdict> {
     const named = this.#entries.filter((entry) => covers(entry, host.text));
     if (named.length === 0) return { kind: 'denied', reason: 'not_listed' };
     if (!named.some((entry) => hasPort(entry, port))) return { kind: 'denied', reason: 'port_not_listed' };
@@ -66,7 +66,7 @@ function hasPort({ port }: AllowedHost, wanted: number): boolean {
 
 /** Undefined for one that belongs to a link (`fe80::1%eth0`). */
 function normalizedAddress(address: string): string | undefined {
-  const host = readHost(address.includes(':') ? `[${address}]` : address);
+  const host = parseHost(address.includes(':') ? `[${address}]` : address);
   return host?.kind === 'address' ? host.text : undefined;
 }
 
@@ -231,5 +231,5 @@ export function isPrivateAddress(address: string): boolean {
 /** A service that listens on this machine's outer address is not for its sandboxes. */
 function isOwnAddress(address: string): boolean {
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return own.some((one) => (one.family === 'IPv4' ? one.address : readHost(`[${one.address}]`)?.text) === address);
+  return own.some((one) => (one.family === 'IPv4' ? one.address : parseHost(`[${one.address}]`)?.text) === address);
 }

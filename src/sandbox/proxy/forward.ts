@@ -3,13 +3,13 @@
 import { type IncomingMessage, request as openRequest, type RequestOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Duplex, pipeline } from 'node:stream';
-import { readTarget, type Target } from '../../protocol/network-hosts.ts';
+import { type NetworkTarget, parseTarget } from '../../protocol/network-hosts.ts';
 import { malformedResponse, respond, unreachableResponse } from './proxy-responses.ts';
 
 const DEFAULT_PORT = 80;
 
 export interface ProxyRequest {
-  readonly target: Target;
+  readonly target: NetworkTarget;
   /** The host and port as they are written in a Host header. */
   readonly authority: string;
   readonly path: string;
@@ -21,7 +21,7 @@ export function readProxyRequest(request: IncomingMessage): ProxyRequest | strin
   if (authority === undefined) {
     return 'its target is not of the form http://host/path, without a user or a fragment (for https, use CONNECT)';
   }
-  const target = readTarget(authority, DEFAULT_PORT);
+  const target = parseTarget(authority, DEFAULT_PORT);
   if (!target) return 'its target names no host in the usual spelling';
   const why = ambiguity(request) ?? otherHost(request, target, DEFAULT_PORT);
   if (why !== undefined) return why;
@@ -32,9 +32,13 @@ export function readProxyRequest(request: IncomingMessage): ProxyRequest | strin
 }
 
 /** Whether the Host header names another host than the target does, in words. */
-export function otherHost({ headers }: IncomingMessage, { host, port }: Target, usual: number): string | undefined {
+export function otherHost(
+  { headers }: IncomingMessage,
+  { host, port }: NetworkTarget,
+  usual: number,
+): string | undefined {
   if (headers.host === undefined) return undefined;
-  const named = readTarget(headers.host, usual);
+  const named = parseTarget(headers.host, usual);
   return named?.host.text === host.text && named.port === port ? undefined : 'its Host header names another host';
 }
 

@@ -2,7 +2,7 @@
 
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Target } from '../../protocol/network-hosts.ts';
+import type { NetworkTarget } from '../../protocol/network-hosts.ts';
 import type { DenialReason } from './allow-list.ts';
 
 export interface ProxyResponse {
@@ -19,21 +19,21 @@ const DENIAL_REASONS: Record<DenialReason, string> = {
     'it leads to an address of a private network, which the network policy of this session does not name',
 };
 
-export function deniedResponse({ host, port }: Target, reason: DenialReason): ProxyResponse {
+export function deniedResponse({ host, port }: NetworkTarget, reason: DenialReason): ProxyResponse {
   const text = `Cella refused the connection to ${host.text}:${port}: ${DENIAL_REASONS[reason]} (${reason}).`;
   return { status: 403, phrase: `Refused by Cella (${reason})`, text };
 }
 
-export function unresolvedResponse({ host }: Target): ProxyResponse {
+export function unresolvedResponse({ host }: NetworkTarget): ProxyResponse {
   return { status: 502, text: `Cella found no address of ${host.text}.` };
 }
 
-export function busyResponse({ host }: Target): ProxyResponse {
+export function busyResponse({ host }: NetworkTarget): ProxyResponse {
   const text = `Cella did not look up ${host.text}: other names of this session wait for an answer (too_many_lookups).`;
   return { status: 503, phrase: 'Refused by Cella (too_many_lookups)', text };
 }
 
-export function unreachableResponse({ host, port }: Target): ProxyResponse {
+export function unreachableResponse({ host, port }: NetworkTarget): ProxyResponse {
   return { status: 502, text: `Cella could not connect to ${host.text}:${port}.` };
 }
 

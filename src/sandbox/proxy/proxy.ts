@@ -12,7 +12,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { listenInFolder } from '../../lib/listen-in-folder.ts';
-import { readTarget, type Target } from '../../protocol/network-hosts.ts';
+import { type NetworkTarget, parseTarget } from '../../protocol/network-hosts.ts';
 import { PROXY_SOCKET } from '../mount-points.ts';
 import { AllowList, BoundedResolver, DenialLog, type DeniedAttempt, type ResolveName } from './allow-list.ts';
 import { ambiguity, forward, joinSockets, otherHost, readProxyRequest } from './forward.ts';
@@ -128,7 +128,7 @@ export class NetworkProxy {
   async #tunnel(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     // The server does not look after it any more.
     socket.on('error', () => socket.destroy());
-    const target = readTarget(request.url ?? '');
+    const target = parseTarget(request.url ?? '');
     if (!target) return respondRaw(socket, malformedResponse('CONNECT wants a host and a port in the usual spelling'));
     const why = ambiguity(request) ?? otherHost(request, target, target.port);
     if (why !== undefined) return respondRaw(socket, malformedResponse(why));
@@ -138,7 +138,7 @@ export class NetworkProxy {
   }
 
   /** A connection to the target, or what to say instead. */
-  async #reach(target: Target, client: Duplex): Promise<Socket | ProxyResponse> {
+  async #reach(target: NetworkTarget, client: Duplex): Promise<Socket | ProxyResponse> {
     const verdict = await this.#list.check(target);
     if (verdict.kind === 'unknown') return unresolvedResponse(target);
     if (verdict.kind === 'busy') return busyResponse(target);

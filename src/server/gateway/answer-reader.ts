@@ -7,7 +7,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
-import { JsonScanner, type Member } from '../../lib/json-scanner.ts';
+import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Hold } from '../held-bytes.ts';
@@ -113,7 +113,7 @@ class Scanned {
   }
 }
 
-function smallMembers(bytes: Buffer, members: readonly Member[], isOutermost: boolean): Record<string, unknown> {
+function smallMembers(bytes: Buffer, members: readonly JsonMember[], isOutermost: boolean): Record<string, unknown> {
   const small: [string, unknown][] = [];
   for (const { key, value } of members) {
     const name = String(JSON.parse(bytes.toString('utf8', ...key)));

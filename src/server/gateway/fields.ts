@@ -3,7 +3,7 @@
  * a message takes no more time and memory than it has bytes. The lists are in `wires/*-fields.ts`.
  */
 
-import type { ScanFollower } from '../../lib/json-scanner.ts';
+import type { ScanListener } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 /** What may stand in one place. Lists are looked through: their items stand in the same place. */
@@ -67,7 +67,7 @@ interface Open {
 const SHOWN_NAME = /^[\w.$-]{1,80}$/;
 const MOST_SHOWN = 200;
 
-export class FieldWatch implements ScanFollower {
+export class FieldWatch implements ScanListener {
   readonly mostKept = 256;
   readonly #rules: FieldRules;
   readonly #open: Open[] = [];

@@ -6,7 +6,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
-import { JsonScanner, type Member } from '../../lib/json-scanner.ts';
+import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type FieldWatch, refusedRequest } from './fields.ts';
 
@@ -43,7 +43,7 @@ export async function readMembers(request: IncomingMessage, room: BodyRoom, watc
   if (!scan.end() || !isUtf8(bytes)) throw noJson();
   if (!scan.isObject) throw invalid('The body is no object.');
   const found = named(bytes, scan.members);
-  const read = ({ value: [from, to] }: Member, name: string): unknown => {
+  const read = ({ value: [from, to] }: JsonMember, name: string): unknown => {
     if (to - from > MOST_VALUE_BYTES) throw invalid(`The body cannot be used: ${name} is too long.`);
     return JSON.parse(bytes.toString('utf8', from, to));
   };
@@ -64,8 +64,8 @@ export async function readMembers(request: IncomingMessage, room: BodyRoom, watc
 }
 
 /** What is checked here and what the provider reads must be the same: of two with one name, some read the first. */
-function named(bytes: Buffer, members: readonly Member[]): Map<string, Member> {
-  const found = new Map<string, Member>();
+function named(bytes: Buffer, members: readonly JsonMember[]): Map<string, JsonMember> {
+  const found = new Map<string, JsonMember>();
   for (const member of members) {
     const [from, to] = member.key;
     if (to - from > MOST_KEY_BYTES) throw invalid('The body has a key that is too long.');

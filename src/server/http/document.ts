@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { type Route, schemaBehind } from '../../protocol/api/route.ts';
-import { Failure } from '../../protocol/error-body.ts';
+import { ErrorBody } from '../../protocol/error-body.ts';
 
 type Json = Record<string, unknown>;
 
@@ -62,7 +62,7 @@ function operationOf(endpoint: Route, schemas: Json): Operation {
         : { [endpoint.status]: { description: 'Done.', ...contentOf(endpoint, schemas) } }),
       default: {
         description: 'It failed.',
-        content: { 'application/json': { schema: schemaOf(Failure, 'output', schemas) } },
+        content: { 'application/json': { schema: schemaOf(ErrorBody, 'output', schemas) } },
       },
     },
   };

@@ -2,7 +2,7 @@
 
 import { HTTPException } from 'hono/http-exception';
 import { z } from 'zod';
-import type { Failure } from '../../protocol/error-body.ts';
+import type { ErrorBody } from '../../protocol/error-body.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import { diskReason } from '../../storage/file/failure.ts';
 import { elsewhere } from '../sessions/ownership.ts';
@@ -39,7 +39,7 @@ function plain(message: string): string {
   return message.replace(/^Invalid input: expected (\w+), received undefined$/, 'is missing, expected $1');
 }
 
-export function failureOf(error: CellaError): Failure {
+export function failureOf(error: CellaError): ErrorBody {
   const { code, message, advice, details } = error;
   return { error: { code, message, advice, details: { ...details } } };
 }

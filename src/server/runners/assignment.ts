@@ -3,9 +3,9 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { MessageOrder } from '../../protocol/message-order.ts';
 import type { TaskOutcome } from '../../protocol/runner-methods.ts';
 import type { TurnTask } from '../turns/contract.ts';
+import { MessageOrder } from './message-order.ts';
 
 /** What an executor says it speaks for. */
 export interface Claim {

@@ -9,7 +9,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { RpcPeer } from '../../protocol/rpc-peer.ts';
 import { portOfStreams } from '../../protocol/rpc-streams.ts';
 import {
-  type Decision,
+  type decisionFields,
   ExecutePrompt,
   GetApiKey,
   GetExecutionContext,
@@ -193,7 +193,7 @@ export class ExecutorLink {
     const first = await Promise.race([asked.promise, decided]);
     if (typeof first !== 'string') return { request_id: first.id ?? newPermissionId(), decision: decisionOf(first) };
     // Where the connection is gone, so is whoever waits for it.
-    const tell = (decision: z.input<z.ZodObject<typeof Decision>>) =>
+    const tell = (decision: z.input<z.ZodObject<typeof decisionFields>>) =>
       this.#peer.call(PermissionResolved, { task_id: task.turn, request_id: first, ...decision }).catch(() => {});
     void decided.then(
       (told) => tell(decisionOf(told)),

@@ -9,7 +9,7 @@ import type {
   InputRequestEvent,
   ResultEvent,
 } from '../../protocol/execution-events.ts';
-import { toBackground } from '../../protocol/session-events.ts';
+import { toBackgroundEvent } from '../../protocol/session-events.ts';
 import type * as api from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import { HostedExecution } from './execution.ts';
@@ -189,7 +189,7 @@ export class HostedApi implements api.SessionApi {
   async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {
     const { last } = await this.#hosted.position();
     for await (const item of this.#hosted.events({ after: last })) {
-      const event = toBackground(item);
+      const event = toBackgroundEvent(item);
       if (event) yield event;
     }
   }

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import { isOver, TurnInfo } from '../../protocol/turn.ts';
+import { isTurnOver, TurnInfo } from '../../protocol/turn.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { type EveryDocument, everyDocument } from '../every-document.ts';
 import type { TurnPage } from './contract.ts';
@@ -40,7 +40,7 @@ export class TurnRecords {
     await this.put(record);
     if (++this.#since < SLACK) return;
     this.#since = 0;
-    const ids = (await this.#all()).filter(isOver).map(({ id }) => id);
+    const ids = (await this.#all()).filter(isTurnOver).map(({ id }) => id);
     for (const id of ids.slice(0, Math.max(0, ids.length - MOST_RECORDS))) await this.delete(id);
   }
 

@@ -1,7 +1,7 @@
 /** After the server before this one has ended: what waited or ran then is marked as interrupted, once. */
 
 import type { SessionEventBody } from '../../protocol/session-events.ts';
-import { isOver } from '../../protocol/turn.ts';
+import { isTurnOver } from '../../protocol/turn.ts';
 import type { LogPosition } from '../sessions/log-position.ts';
 import { interrupted, toFailure } from './ending.ts';
 import type { TurnRecord, TurnRecords } from './records.ts';
@@ -14,7 +14,7 @@ export async function recoverTurns(records: TurnRecords, position: LogPosition):
   const endings: SessionEventBody[] = [];
   const open = new Set(position.turns);
   for (const record of await records.all()) {
-    if (isOver(record)) {
+    if (isTurnOver(record)) {
       if (open.delete(record.id)) endings.push(endedEvent(record));
       continue;
     }

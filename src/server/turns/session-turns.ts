@@ -3,7 +3,7 @@
 import { Turns } from '../../kernel-manager/turns.ts';
 import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type AgentName, isOver } from '../../protocol/turn.ts';
+import { type AgentName, isTurnOver } from '../../protocol/turn.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../sessions/ids.ts';
 import { digest, requestName } from '../sessions/requests.ts';
@@ -152,7 +152,7 @@ export class SessionTurns implements SessionTurnsApi {
     if (live) return { known: live, isNew: false };
     const known = await this.#records.byRequest(request.request);
     // What never began may begin.
-    if (known && isOver(known) && known.firstSeq !== undefined) return { known, isNew: false };
+    if (known && isTurnOver(known) && known.firstSeq !== undefined) return { known, isNew: false };
     return { known: await this.#accept(wish, request), isNew: true };
   }
 

@@ -4,7 +4,7 @@
  */
 
 import { join, resolve } from 'node:path';
-import type { BootstrapConfig } from '../../protocol/bootstrap.ts';
+import type { BootstrapConfig } from '../bootstrap-config.ts';
 import type { Clock, Lock, Storage } from '../contract.ts';
 import { fencedStorage } from '../fenced.ts';
 import { checkScope, StorageView } from '../view.ts';

@@ -2,9 +2,9 @@
 
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionRecord } from '../../protocol/record.ts';
 import type { DamagedRecord, ListRecords, RecordStore } from '../contract.ts';
 import { type ParsedRecord, parseRecord, recordText } from '../record-text.ts';
+import type { SessionRecord } from '../session-record.ts';
 import { quoted, unquoted } from './keys.ts';
 import type { Place } from './place.ts';
 import { asList, asNumber, asText, asTextIfAny } from './reply.ts';

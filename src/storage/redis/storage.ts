@@ -1,6 +1,6 @@
 /** RedisStorage: one prefix in a Redis server, which several machines may share. */
 
-import type { BootstrapConfig } from '../../protocol/bootstrap.ts';
+import type { BootstrapConfig } from '../bootstrap-config.ts';
 import type { Clock, Lock, Storage } from '../contract.ts';
 import { fencedStorage } from '../fenced.ts';
 import { checkScope, StorageView } from '../view.ts';

@@ -1,7 +1,7 @@
 /** What code asks of the proxy that leads out of its sandbox. */
 
 import type { IncomingMessage } from 'node:http';
-import type { Target as HostTarget } from '../../../src/protocol/network-hosts.ts';
+import type { NetworkTarget as HostTarget } from '../../../src/protocol/network-hosts.ts';
 import type { Target } from '../engine.ts';
 import { requestOf } from './requests.ts';
 
@@ -11,7 +11,11 @@ const OURS = /^(?:127\.|10\.|192\.168\.|169\.254\.|0\.|172\.(?:1[6-9]|2\d|3[01])
 export async function proxy(): Promise<Target> {
   const { otherHost, readProxyRequest: readPassage } = await import('../../../src/sandbox/proxy/forward.ts');
   const { ambiguity, forwardedHeaders: passedOn } = await import('../../../src/sandbox/proxy/forward.ts');
-  const { readAllowed, readTarget, writeAllowed } = await import('../../../src/protocol/network-hosts.ts');
+  const {
+    parseAllowedHost: readAllowed,
+    parseTarget: readTarget,
+    formatAllowedHost: writeAllowed,
+  } = await import('../../../src/protocol/network-hosts.ts');
   const { AllowList } = await import('../../../src/sandbox/proxy/allow-list.ts');
   let found: readonly string[] | undefined;
   const list = new AllowList(ALLOWED, async () => found);

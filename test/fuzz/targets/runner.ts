@@ -62,7 +62,7 @@ export async function runner(): Promise<Target> {
     };
     const options = { frameBytes: 4096, inFlight: 4, faults: 5, onUnforeseen: (error: unknown) => (problem ??= error) };
     const peer = new RpcPeer(port, options);
-    for (const method of words.toDaemon) {
+    for (const method of words.toServer) {
       if ('result' in method)
         peer.handle(
           method as typeof words.ReportMessage,

@@ -2,7 +2,7 @@
 
 import { OpenTerminal } from '../../../protocol/api/execution-routes.ts';
 import { CloseCode } from '../../../protocol/api/socket-frames.ts';
-import { capabilitiesOf, executorOf } from '../../../protocol/enums.ts';
+import { capabilitiesOf, resolveExecutor } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { admitExecution } from '../admit-execution.ts';
 import { perSession } from '../per-session.ts';
@@ -19,7 +19,7 @@ export function addTerminalRoutes(service: Service): void {
   routes.session(OpenTerminal, async ({ info, query: wish, principal, context, recheck }) => {
     const { id, settings } = info;
     const { upgrade } = context.env;
-    const executor = executorOf(settings.executor);
+    const executor = resolveExecutor(settings.executor);
     if (!capabilitiesOf(executor).subprocesses) {
       throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no terminals.`);
     }

@@ -1,7 +1,7 @@
 /** Session records: what is known of an agent's session while no process holds it. */
 
 import { z } from 'zod';
-import type { Status } from './execution-events.ts';
+import type { Status } from '../protocol/execution-events.ts';
 
 const milliseconds = z.int().min(0);
 const statuses = ['ok', 'error', 'timeout', 'interrupted', 'died'] as const satisfies readonly Status[];

@@ -1,13 +1,13 @@
 /** A layer of isolation that could not be put in place, as an error with the way out. */
 
-import { CellaError } from './errors.ts';
+import { CellaError } from '../protocol/errors.ts';
 
 /** The isolation is there: the system has no room for another process at the moment. */
 const NO_ROOM = /Resource temporarily unavailable|BlockingIOError|can't start new thread|Cannot allocate memory/;
 const NO_ROOM_ADVICE =
   'There is no room for another process. End some, or raise the limit: `ulimit -u`, `TasksMax=` of a service, `pids.max` of a control group. Then try again.';
 
-export function refusal(layer: string, message: string): CellaError {
+export function isolationError(layer: string, message: string): CellaError {
   if (layer === 'workspace') {
     return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
   }

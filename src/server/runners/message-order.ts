@@ -1,6 +1,6 @@
 /** The order of a task's messages: each number once, and none left out. */
 
-import { CellaError } from './errors.ts';
+import { CellaError } from '../../protocol/errors.ts';
 
 export class MessageOrder {
   #taken = 0;

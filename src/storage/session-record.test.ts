@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { boundHistory, HISTORY_CELLS, HISTORY_CHARACTERS } from './record.ts';
+import { boundHistory, HISTORY_CELLS, HISTORY_CHARACTERS } from './session-record.ts';
 
 describe('the history of a record', () => {
   it('keeps the newest cells that fit', () => {
