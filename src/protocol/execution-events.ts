@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { ErrorCode } from './errors.ts';
 import type { LostName } from './kernel-state.ts';
-import { type PyValue, valueFromWire, valueToJson, valueToWire, type WireValue } from './py-values.ts';
+import { type PyValue, valueFromWire, valueToJson, valueToWire } from './py-values.ts';
 import { milliseconds, TransactionPolicy } from './session-info.ts';
 
 /** By MIME type: text as it is, binary data as base64, `application/json` as a value. */
@@ -223,7 +223,7 @@ export const ExecutionResult = z.object({
 });
 export type ExecutionResult = z.infer<typeof ExecutionResult>;
 
-export function bundleToWire(data: MimeBundle): Record<string, WireValue> {
+export function bundleToWire(data: MimeBundle): Bundle {
   return Object.fromEntries(Object.entries(data).map(([type, value]) => [type, valueToWire(value)]));
 }
 
