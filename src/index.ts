@@ -105,9 +105,9 @@ export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } fro
 export type { SessionOptions } from './session/options.ts';
 export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
-export { storageFromBootstrap } from './storage/bootstrap.ts';
 export type { BootstrapConfig } from './storage/bootstrap-config.ts';
 export type { DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';
 export { FileStorage } from './storage/file/storage.ts';
+export { storageFromBootstrap } from './storage/open.ts';
 export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';
 export { copyNamespaces, type TransferOptions, type Transferred } from './storage/transfer.ts';

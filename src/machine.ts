@@ -45,7 +45,7 @@ async function lookForInstaller(python: string): Promise<Surroundings['installer
 }
 
 async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surroundings['redis']>> {
-  const { redisProblems } = await import('./storage/redis/durability.ts');
+  const { redisProblems } = await import('./storage/redis/health.ts');
   const where = placeToText(place);
   try {
     return { where, reachable: true, problems: await redisProblems(place.redis?.url ?? '') };

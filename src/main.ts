@@ -129,7 +129,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   openNamespaces: (options) => doors.openNamespaces(options),
   listStore: (place) => doors.listStore(place),
   copyThings: (from, to, options) => stores.copy(from, to, options),
-  factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
+  factsByName: async (name) => (await import('./storage/media-types.ts')).factsByName(name),
   detect: async (options) => (await import('./machine.ts')).detect(options),
   bench,
   serve,

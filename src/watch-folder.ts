@@ -8,7 +8,7 @@ import type { FolderWatch } from './cli/context.ts';
 export async function watchFolder(dataDir: string): Promise<FolderWatch> {
   const [{ FileStorage }, { Lifelines }, { folderHolder, toldHolder }] = await Promise.all([
     import('./storage/file/storage.ts'),
-    import('./storage/file/lifeline.ts'),
+    import('./storage/file/process-liveness.ts'),
     import('./server/folder.ts'),
   ]);
   const lifelines = new Lifelines(join(dataDir, 'processes'));
@@ -23,7 +23,7 @@ export async function watchFolder(dataDir: string): Promise<FolderWatch> {
       if (told && lifelines.isAlive(told.id)) return told;
       return lifelines.inUse ? await byLock() : undefined;
     },
-    look: ({ id }) => lifelines.lookAt(id),
+    look: ({ id }) => lifelines.statusOf(id),
     [Symbol.asyncDispose]: async () => lifelines.close(),
   };
 }

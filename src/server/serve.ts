@@ -12,7 +12,7 @@ import type { TokenUsage } from '../protocol/turn.ts';
 import { PoolLimits } from '../session/pool.ts';
 import type { GatewaySettings, LogLevel, Privilege } from '../settings/settings-table.ts';
 import type { Storage } from '../storage/contract.ts';
-import { moved } from '../storage/file/failure.ts';
+import { storageMoved } from '../storage/file/errors.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access, Audit } from './access/contract.ts';
@@ -233,7 +233,7 @@ async function serveUntil(
   const looking = setInterval(() => {
     if (replaced || files.place !== 'replaced') return;
     // Another server may have this folder by now: this one must not be taken for it.
-    replaced = moved(dataDir);
+    replaced = storageMoved(dataDir);
     log.error({ err: replaced }, 'the data folder is another one now');
     stop.ask(0);
   }, LOOK_MS).unref();

@@ -1,7 +1,7 @@
 /** The folder of all package sets: most sessions find it there, and empty, and hardly look. */
 
 import { mkdirSync, readdirSync, type Stats, statSync } from 'node:fs';
-import { isSettled } from '../storage/file/settled.ts';
+import { isStable } from '../storage/file/durable-files.ts';
 
 /** What changes with every entry that comes. */
 export type FolderFacts = Pick<Stats, 'dev' | 'ino' | 'mtimeMs' | 'ctimeMs'> | undefined;
@@ -22,6 +22,6 @@ export function hasEntries(path: string, facts: FolderFacts): boolean {
   const told = facts && [facts.dev, facts.ino, facts.mtimeMs, facts.ctimeMs].join(' ');
   if (told !== undefined && empty.get(path) === told) return false;
   const found = readdirSync(path).length > 0;
-  if (!found && facts && told !== undefined && isSettled(facts)) empty.set(path, told);
+  if (!found && facts && told !== undefined && isStable(facts)) empty.set(path, told);
   return found;
 }

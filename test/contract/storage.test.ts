@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClient } from '@redis/client';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Storage } from '../../src/storage/contract.ts';
-import { loadSqlite } from '../../src/storage/file/sqlite.ts';
+import { loadSqlite } from '../../src/storage/file/database.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 import { RedisServer } from '../support/redis.ts';

@@ -16,7 +16,7 @@ import { detect } from '../../src/machine.ts';
 import { programsHere } from '../../src/programs.ts';
 import { shutdown } from '../../src/session/executors.ts';
 import { Session } from '../../src/session/session.ts';
-import { factsByName } from '../../src/storage/media-type.ts';
+import { factsByName } from '../../src/storage/media-types.ts';
 import { OpenStores } from '../../src/stores.ts';
 import { watchFolder } from '../../src/watch-folder.ts';
 import type { Said } from './in-process-cli.ts';

@@ -2,8 +2,8 @@
 
 import { constants, type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { syncFolder } from '../../storage/file/durable.ts';
-import { guarded, systemCode } from '../../storage/file/failure.ts';
+import { syncFolder } from '../../storage/file/durable-files.ts';
+import { guarded, systemCode } from '../../storage/file/errors.ts';
 
 const MOST_BYTES = 200;
 

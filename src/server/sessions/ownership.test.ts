@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { AcquireOptions } from '../../storage/contract.ts';
 import { FileStorage } from '../../storage/file/storage.ts';
-import { HeldLock } from '../../storage/held-lock.ts';
+import { LockHandle } from '../../storage/lock-handle.ts';
 import { LocalSessionHost } from './host.ts';
 
 /** A host and its storage, with a word when a lock is about to be taken. */
@@ -13,12 +13,12 @@ async function opened(beforeLock: (storage: FileStorage) => Promise<unknown> = a
   onTestFinished(() => rm(dataDir, { recursive: true }));
   const storage = await FileStorage.open(dataDir);
   onTestFinished(() => storage.close());
-  const taken: HeldLock[] = [];
+  const taken: LockHandle[] = [];
   const acquire = storage.locks.acquire.bind(storage.locks);
   vi.spyOn(storage.locks, 'acquire').mockImplementation(async (key: string, options?: AcquireOptions) => {
     await beforeLock(storage);
     const lock = await acquire(key, options);
-    const own = new HeldLock(key, () => lock.release());
+    const own = new LockHandle(key, () => lock.release());
     taken.push(own);
     return own;
   });
@@ -31,13 +31,13 @@ test('a session whose lock was in doubt while it was opened is there again when 
   const { storage, host, taken } = await opened();
   const last = storage.events.last.bind(storage.events);
   vi.spyOn(storage.events, 'last').mockImplementationOnce(async (key) => {
-    taken.at(-1)?.become('doubtful');
+    taken.at(-1)?.setState('doubtful');
     return await last(key);
   });
   const { session } = await host.create('local', {});
   const doubted = await host.open(session.id);
   await expect(doubted.workspace()).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
-  taken.at(-1)?.become('held');
+  taken.at(-1)?.setState('held');
   const hosted = await host.open(session.id);
   expect(await hosted.history()).toEqual([]);
   expect(taken).toHaveLength(1);

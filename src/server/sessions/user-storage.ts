@@ -4,16 +4,15 @@
  */
 
 import type { Storage } from '../../storage/contract.ts';
-import { LayeredTexts } from '../../storage/layered-texts.ts';
-import { StorageView } from '../../storage/view.ts';
+import { OverlayTextStore, ScopedStorage } from '../../storage/views.ts';
 import { isLocal } from './ids.ts';
 
 export function storageOf(storage: Storage, ownerId: string): Storage {
   if (isLocal(ownerId)) return storage;
   const { skills, artifacts, deps } = storage.scope(ownerId);
-  const layered = new LayeredTexts(skills, storage.skills);
+  const layered = new OverlayTextStore(skills, storage.skills);
   const again = (other: Storage) => storageOf(other, ownerId);
-  return new StorageView(storage, ownerId, { skills: layered, artifacts, deps }, again);
+  return new ScopedStorage(storage, ownerId, { skills: layered, artifacts, deps }, again);
 }
 
 /** How much a user keeps in it, beside what its sessions do. */

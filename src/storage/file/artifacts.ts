@@ -1,25 +1,24 @@
 /** Artifacts as plain files, `<folder>/NAME`, which a person may edit, copy and drop in; what is known of them lies apart. */
 
+import { createHash } from 'node:crypto';
 import { type FileHandle, lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
-import { lengthOf } from '../artifact-facts.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page } from '../contract.ts';
-import { aboutPath, aboutText, infoOf, type Known, readAbout } from './artifact-about.ts';
-import { FileArtifactReader } from './artifact-reader.ts';
-import { FileArtifactWriter, type Written } from './artifact-writer.ts';
-import { makeFolder, syncFolder, writeFileDurably } from './durable.ts';
-import { entriesOf, openPlain, pathOf } from './entries.ts';
-import { guarded } from './failure.ts';
-import { FolderCount } from './folder-count.ts';
+import { StagedWriter } from '../staged-writer.ts';
+import { checkStoredFacts, jsonLength } from '../validation.ts';
+import { fileVersion, infoOf, type Known, readSidecar, sidecarPath, sidecarText } from './artifact-sidecar.ts';
+import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
+import { guarded, storageFailed } from './errors.ts';
 import type { FileLocks } from './locks.ts';
-import type { Scrap } from './scrap.ts';
+import { FolderCount, listFiles, openRegularFile, pathOfName } from './regular-files.ts';
+import type { StagingFolder } from './staging-folder.ts';
 
-interface Place {
+interface ArtifactFolderOptions {
   readonly folder: string;
-  readonly scrap: Scrap;
+  readonly scrap: StagingFolder;
   /** One at a time gives a name to a file, or takes it. */
   readonly turns: FileLocks;
   readonly clock: Clock;
@@ -32,12 +31,12 @@ const AT_ONCE = 32;
 const ATTEMPTS = 5;
 
 export class FileArtifacts implements ArtifactStore {
-  readonly #place: Place;
+  readonly #place: ArtifactFolderOptions;
   readonly #writers = new Set<ArtifactWriter>();
   readonly #count: FolderCount;
   #closed = false;
 
-  constructor(place: Place) {
+  constructor(place: ArtifactFolderOptions) {
     this.#place = place;
     this.#count = new FolderCount(place.folder);
   }
@@ -64,7 +63,7 @@ export class FileArtifacts implements ArtifactStore {
 
   async list({ after = '', limit = Infinity, enough = Infinity }: Page = {}): Promise<ArtifactInfo[]> {
     const { folder } = this.#place;
-    const entries = await guarded('read', folder, () => entriesOf(folder, ''));
+    const entries = await guarded('read', folder, () => listFiles(folder, ''));
     const names = entries.map(({ name }) => name).filter((name) => name > after);
     const infos: ArtifactInfo[] = [];
     let length = 0;
@@ -74,7 +73,7 @@ export class FileArtifacts implements ArtifactStore {
       const some = await Promise.all(names.slice(at, next).map((name) => this.get(name)));
       for await (const info of inSlices(some.filter((info) => info !== undefined))) {
         infos.push(info);
-        length += enough === Infinity ? 0 : lengthOf(info);
+        length += enough === Infinity ? 0 : jsonLength(info);
       }
       at = next;
     }
@@ -99,7 +98,7 @@ export class FileArtifacts implements ArtifactStore {
       // Facts without a file are nothing; a file without its facts would be another one.
       await rm(path);
       await syncFolder(folder);
-      await rm(aboutPath(folder, checked), { force: true });
+      await rm(sidecarPath(folder, checked), { force: true });
       return true;
     });
   }
@@ -110,17 +109,17 @@ export class FileArtifacts implements ArtifactStore {
     await this.#place.turns.close();
   }
 
-  #publish(name: string, { path: unfinished, ...sum }: Written, facts: ArtifactFacts): Promise<ArtifactInfo> {
+  #publish(name: string, { path: unfinished, ...sum }: WrittenFile, facts: ArtifactFacts): Promise<ArtifactInfo> {
     return this.#inTurn(name, 'write', async (path) => {
       const { folder, scrap, clock } = this.#place;
       const old = await this.#open(name);
       await old?.file.close();
       const at = Math.trunc(clock());
       const known = { ...facts, name, ...sum, createdAt: old?.known.createdAt ?? at, updatedAt: at };
-      const about = aboutPath(folder, name);
+      const about = sidecarPath(folder, name);
       const unfinishedAbout = await scrap.file();
       await makeFolder(dirname(about));
-      await writeFileDurably(unfinishedAbout, aboutText([known, ...(old ? [old.known] : [])]));
+      await writeFileDurably(unfinishedAbout, sidecarText([known, ...(old ? [old.known] : [])]));
       await rename(unfinishedAbout, about);
       await syncFolder(dirname(about));
       await rename(unfinished, path);
@@ -135,11 +134,11 @@ export class FileArtifacts implements ArtifactStore {
     const { folder } = this.#place;
     return guarded('read artifact', name, async () => {
       for (let attempt = 1; ; attempt += 1) {
-        const path = await pathOf(folder, name, '');
-        const file = await openPlain(path);
+        const path = await pathOfName(folder, name, '');
+        const file = await openRegularFile(path);
         if (!file) return undefined;
         try {
-          const known = await infoOf(name, file, await readAbout(folder, name));
+          const known = await infoOf(name, file, await readSidecar(folder, name));
           const now = await stat(path).catch(() => undefined);
           if (now?.ino === (await file.stat()).ino || attempt === ATTEMPTS) return { file, known };
         } catch (error) {
@@ -154,7 +153,7 @@ export class FileArtifacts implements ArtifactStore {
   async #inTurn<T>(name: string, action: string, work: (path: string) => Promise<T>): Promise<T> {
     const { folder } = this.#place;
     await using _turn = await this.#turn(name);
-    return await guarded(action, `${folder}: ${name}`, async () => work(await pathOf(folder, name, '')));
+    return await guarded(action, `${folder}: ${name}`, async () => work(await pathOfName(folder, name, '')));
   }
 
   async #turn(name: string): Promise<Lock> {
@@ -169,3 +168,96 @@ export class FileArtifacts implements ArtifactStore {
 }
 
 const infoFrom = ({ stamp: _, ...info }: Known): ArtifactInfo => info;
+
+class FileArtifactReader implements ArtifactReader {
+  readonly info: ArtifactInfo;
+  readonly #file: FileHandle;
+
+  constructor(info: ArtifactInfo, file: FileHandle) {
+    this.info = info;
+    this.#file = file;
+  }
+
+  read(offset: number, length: number): Promise<Uint8Array> {
+    return guarded('read artifact', this.info.name, async () => {
+      const bytes = new Uint8Array(Math.max(0, Math.min(length, this.info.size - offset)));
+      for (let done = 0; done < bytes.length; ) {
+        const { bytesRead } = await this.#file.read(bytes, done, bytes.length - done, offset + done);
+        if (bytesRead === 0) return bytes.subarray(0, done);
+        done += bytesRead;
+      }
+      return bytes;
+    });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#file.close();
+  }
+}
+
+/** A file that is on the disk under a name of its own. */
+interface WrittenFile {
+  readonly path: string;
+  readonly size: number;
+  readonly sha256: string;
+  readonly stamp: string;
+}
+
+interface Steps {
+  readonly publish: (written: WrittenFile, facts: ArtifactFacts) => Promise<ArtifactInfo>;
+  readonly onEnd: () => void;
+}
+
+class FileArtifactWriter implements ArtifactWriter {
+  readonly #name: string;
+  readonly #path: string;
+  readonly #file: FileHandle;
+  readonly #steps: Steps;
+  readonly #hash = createHash('sha256');
+  #size = 0;
+  readonly #turns: StagedWriter;
+
+  constructor(name: string, path: string, file: FileHandle, steps: Steps) {
+    this.#name = name;
+    this.#path = path;
+    this.#file = file;
+    this.#steps = steps;
+    const failure = (cause: unknown) => storageFailed('write the artifact', name, cause);
+    this.#turns = new StagedWriter('artifact', steps.onEnd, failure);
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    return this.#turns.run(async () => {
+      await this.#file.writeFile(bytes);
+      this.#hash.update(bytes);
+      this.#size += bytes.length;
+    });
+  }
+
+  finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
+    const work = async () => {
+      const checked = checkStoredFacts(this.#name, facts);
+      await this.#file.sync();
+      const stamp = fileVersion(await this.#file.stat({ bigint: true }));
+      await this.#file.close();
+      const sum = { size: this.#size, sha256: this.#hash.digest('hex'), stamp };
+      return await this.#steps.publish({ path: this.#path, ...sum }, checked);
+    };
+    return this.#turns.finish(work, () => this.#undo());
+  }
+
+  abort(): Promise<void> {
+    return this.#turns.abort(() => this.#undo());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.abort();
+  }
+
+  async #undo(): Promise<void> {
+    await this.#file.close();
+    await rm(this.#path, { force: true }).catch((cause) => {
+      throw storageFailed('remove', this.#path, cause);
+    });
+  }
+}

@@ -1,26 +1,28 @@
 /** Checkpoints as plain files, `<folder>/<agent>/<id>/`: they can be read whatever becomes of the database. */
 
-import { readdir, rename } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Manifest } from '../../protocol/kernel-state.ts';
+import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
 import { folderName } from '../folder-name.ts';
-import { FileCheckpointWriter } from './checkpoint-writer.ts';
-import { readSegment, readSegments } from './chunks.ts';
-import { makeFolder, syncFolder } from './durable.ts';
-import { guarded, systemCode } from './failure.ts';
-import { readManifest, type StoredManifest, writeManifest } from './manifest-file.ts';
-import type { Scrap } from './scrap.ts';
+import { StagedWriter } from '../staged-writer.ts';
+import { checkManifest } from '../validation.ts';
+import { ChunkWriter, readSegment, readSegments } from './chunks.ts';
+import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
+import { explain, guarded, storageFailed, systemCode } from './errors.ts';
+import { openRegularFile } from './regular-files.ts';
+import type { StagingFolder } from './staging-folder.ts';
 
 export class FileCheckpoints implements CheckpointStore {
   readonly #folder: string;
-  readonly #scrap: Scrap;
+  readonly #scrap: StagingFolder;
   readonly #writers = new Set<CheckpointWriter>();
   #publishing: Promise<unknown> = Promise.resolve();
   #closed = false;
 
-  constructor(folder: string, scrap: Scrap) {
+  constructor(folder: string, scrap: StagingFolder) {
     this.#folder = folder;
     this.#scrap = scrap;
   }
@@ -138,3 +140,112 @@ function ofFolder(name: string, stored: StoredManifest): StoredManifest {
   if (stored.kind !== 'whole' || idName(stored.manifest.id) === name) return stored;
   return { kind: 'damaged', reason: `the manifest is that of ${stored.manifest.id}` };
 }
+
+interface Steps {
+  /** Writes the manifest into the folder and gives the folder its name. */
+  readonly publish: (manifest: Manifest) => Promise<void>;
+  readonly onEnd: () => void;
+}
+
+class FileCheckpointWriter implements CheckpointWriter {
+  readonly #folder: string;
+  readonly #steps: Steps;
+  readonly #chunks: ChunkWriter;
+  readonly #turns: StagedWriter;
+
+  constructor(folder: string, steps: Steps) {
+    this.#folder = folder;
+    this.#steps = steps;
+    this.#chunks = new ChunkWriter(folder);
+    const failure = (cause: unknown) => storageFailed('write the checkpoint in', folder, cause);
+    this.#turns = new StagedWriter('checkpoint', steps.onEnd, failure);
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    return this.#turns.run(() => this.#chunks.write(bytes));
+  }
+
+  finish(manifest: Manifest): Promise<void> {
+    const work = async () => {
+      const checked = checkManifest(manifest, this.#chunks.bytes);
+      await this.#chunks.end();
+      await this.#steps.publish(checked);
+    };
+    return this.#turns.finish(work, () => this.#undo());
+  }
+
+  abort(): Promise<void> {
+    return this.#turns.abort(() => this.#undo());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.abort();
+  }
+
+  async #undo(): Promise<void> {
+    await this.#chunks.close();
+    await rm(this.#folder, { recursive: true, force: true }).catch((cause) => {
+      throw storageFailed('remove', this.#folder, cause);
+    });
+  }
+}
+
+/** No manifest is nearly as long; what is, is not read into memory. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+type StoredManifest =
+  | { readonly kind: 'whole'; readonly manifest: Manifest; readonly sequence: number }
+  | { readonly kind: 'damaged'; readonly reason: string }
+  | { readonly kind: 'absent' };
+
+async function writeManifest(folder: string, manifest: Manifest, sequence: number): Promise<void> {
+  const content = { ...manifest, sequence };
+  await writeFileDurably(fileIn(folder), `${JSON.stringify({ ...content, checksum: checksum(content) })}\n`);
+}
+
+/** Whatever is there, this says what it is, and does not throw. */
+async function readManifest(folder: string): Promise<StoredManifest> {
+  try {
+    await using file = await openRegularFile(fileIn(folder));
+    const { size } = file ? await file.stat() : await stat(fileIn(folder));
+    if (!file) return damaged('the manifest cannot be read: it is no plain file');
+    if (size > MAX_BYTES) return damaged(`the manifest has ${size} bytes`);
+    return parse(await file.readFile('utf8'));
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT' && !(await exists(folder))) return { kind: 'absent' };
+    return damaged(`the manifest cannot be read: ${explain(error).reason}`);
+  }
+}
+
+function parse(text: string): StoredManifest {
+  let content: unknown;
+  try {
+    content = JSON.parse(text);
+  } catch {
+    return damaged('the manifest is not JSON');
+  }
+  if (typeof content !== 'object' || content === null) return damaged('the manifest is not an object');
+  if ('format' in content && typeof content.format === 'number' && content.format > CHECKPOINT_FORMAT) {
+    return damaged(
+      `the manifest has format ${content.format}, and this Cella reads format ${CHECKPOINT_FORMAT}: use a newer one`,
+    );
+  }
+  const { checksum: sum, ...rest } = content as { checksum?: unknown };
+  if (sum !== checksum(rest)) return damaged('the manifest was changed or cut: its checksum does not fit');
+  const { sequence, ...fields } = rest as { sequence?: unknown };
+  const manifest = Manifest.safeParse(fields);
+  if (!manifest.success) return damaged(`the manifest is not one: ${manifest.error.issues[0]?.message}`);
+  return { kind: 'whole', manifest: manifest.data, sequence: Number(sequence) };
+}
+
+const damaged = (reason: string): StoredManifest => ({ kind: 'damaged', reason });
+
+const checksum = (content: object): string => createHash('sha256').update(JSON.stringify(content)).digest('hex');
+
+const fileIn = (folder: string): string => join(folder, 'manifest.json');
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );

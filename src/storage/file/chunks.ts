@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Segment } from '../../protocol/kernel-state.ts';
-import { openPlain } from './entries.ts';
-import { systemCode } from './failure.ts';
+import { systemCode } from './errors.ts';
+import { openRegularFile } from './regular-files.ts';
 
 export const CHUNK_BYTES = 8 * 1024 * 1024;
 
@@ -102,12 +102,12 @@ function sha256(bytes: Uint8Array): string {
 }
 
 async function readWhole(path: string): Promise<Uint8Array | undefined> {
-  await using file = await openPlain(path);
+  await using file = await openRegularFile(path);
   return await file?.readFile();
 }
 
 async function readInto(part: Uint8Array, path: string, position: number): Promise<boolean> {
-  const file = await openPlain(path).catch(missing);
+  const file = await openRegularFile(path).catch(missing);
   if (!file) return false;
   try {
     for (let done = 0; done < part.length; ) {

@@ -3,9 +3,8 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import type { AppendOptions, Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
-import { eventJson } from '../event-json.ts';
-import type { Connection } from './connection.ts';
-import type { Database } from './database.ts';
+import { eventJson } from '../validation.ts';
+import type { Database, SqliteConnection } from './database.ts';
 import { agentColumn } from './schema.ts';
 
 /** How much of a log is in memory at a time while it is read. */
@@ -14,7 +13,7 @@ const PAGE_CHARACTERS = 256 * 1024;
 /** How many events are removed before other work has its turn. */
 const TRIM_EVENTS = 2000;
 
-interface Log {
+interface LogRow {
   readonly id: number;
   readonly last: number;
   readonly floor: number;
@@ -35,7 +34,7 @@ export class FileEventLog implements EventLog {
     const texts = events.map(eventJson);
     if (texts.length === 0) return this.last(agentKey);
     const at = Math.trunc(this.#clock());
-    const insert = (db: Connection) => {
+    const insert = (db: SqliteConnection) => {
       const log = findLog(db, agentKey) ?? makeLog(db, agentKey);
       let { last, bytes } = log;
       for (const text of texts) {
@@ -101,7 +100,7 @@ export class FileEventLog implements EventLog {
   }
 
   /** Only from the front, and never back: an event with an early time behind a later one stays until that one may go. */
-  async #newFloor(log: Log, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
+  async #newFloor(log: LogRow, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
     const floors = [log.floor];
     if (maxEvents !== undefined) floors.push(log.last - Math.max(0, maxEvents));
     if (maxBytes !== undefined) {
@@ -118,7 +117,7 @@ export class FileEventLog implements EventLog {
     return Math.max(...floors);
   }
 
-  async #removeUpTo({ id, floor }: Log): Promise<void> {
+  async #removeUpTo({ id, floor }: LogRow): Promise<void> {
     const left = 'SELECT 1 FROM events WHERE log = ? AND seq <= ? LIMIT 1';
     if (!(await this.#database.read((db) => db.get(left, id, floor)))) return;
     const some =
@@ -126,22 +125,22 @@ export class FileEventLog implements EventLog {
     while ((await this.#database.write((db) => db.run(some, id, floor, TRIM_EVENTS))) === TRIM_EVENTS) await breathe();
   }
 
-  #log(agentKey: string): Promise<Log | undefined> {
+  #log(agentKey: string): Promise<LogRow | undefined> {
     return this.#database.read((db) => findLog(db, agentKey));
   }
 }
 
-function findLog(db: Connection, agentKey: string): Log | undefined {
+function findLog(db: SqliteConnection, agentKey: string): LogRow | undefined {
   const row = db.get('SELECT id, last, floor, bytes FROM logs WHERE agent = ?', agentColumn(agentKey));
   return row && { id: Number(row.id), last: Number(row.last), floor: Number(row.floor), bytes: Number(row.bytes) };
 }
 
-function makeLog(db: Connection, agentKey: string): Log {
+function makeLog(db: SqliteConnection, agentKey: string): LogRow {
   const made = 'INSERT INTO logs (agent, last, floor, bytes) VALUES (?, 0, 0, 0) RETURNING id';
   return { id: Number(db.get(made, agentColumn(agentKey))?.id), last: 0, floor: 0, bytes: 0 };
 }
 
-function readPage(db: Connection, agentKey: string, after: number, limit: number): LoggedEvent[] {
+function readPage(db: SqliteConnection, agentKey: string, after: number, limit: number): LoggedEvent[] {
   const log = findLog(db, agentKey);
   if (!log) return [];
   const page: LoggedEvent[] = [];
@@ -157,7 +156,7 @@ function readPage(db: Connection, agentKey: string, after: number, limit: number
 }
 
 /** The last event that begins before so many bytes. Numbers have no gap, and each begins after the one before it. */
-function lastBelow(db: Connection, { id, floor, last }: Log, bytes: number): number {
+function lastBelow(db: SqliteConnection, { id, floor, last }: LogRow, bytes: number): number {
   let [below, above] = [floor, last + 1];
   while (above - below > 1) {
     const middle = Math.floor((below + above) / 2);

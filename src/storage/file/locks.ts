@@ -4,12 +4,10 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AcquireOptions, Clock, Lock, LockHolder, Locks } from '../contract.ts';
-import { HeldLock } from '../held-lock.ts';
 import type { Holder } from '../identity.ts';
-import { aborted, busy, ownCommand } from '../lock-words.ts';
-import type { Connection, Row } from './connection.ts';
-import type { Database } from './database.ts';
-import type { Lifelines } from './lifeline.ts';
+import { LockHandle, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
+import type { Database, Row, SqliteConnection } from './database.ts';
+import type { Lifelines } from './process-liveness.ts';
 import { agentColumn } from './schema.ts';
 
 /** How often a lock that others hold is looked at. */
@@ -30,7 +28,7 @@ export class FileLocks implements Locks {
   readonly #lifelines: Pick<Lifelines, 'holder' | 'isAlive'>;
   readonly #clock: Clock;
   readonly #column: (key: string) => string;
-  readonly #held = new Set<HeldLock>();
+  readonly #held = new Set<LockHandle>();
   #closed = false;
 
   /** `column` says how a key is written in the database: locks on other things than agents have other columns. */
@@ -47,22 +45,22 @@ export class FileLocks implements Locks {
   }
 
   get id(): string {
-    return this.#lifelines.holder;
+    return this.#lifelines.ownId;
   }
 
   async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
-      if (signal?.aborted) throw aborted(agentKey, signal.reason);
+      if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
       const grip = randomUUID();
-      const { holder } = this.#lifelines;
+      const { ownId: holder } = this.#lifelines;
       let other = await this.#database.write((db) => this.#take(db, agentKey, { grip, holder, command }));
       if (!other) return this.#keep(agentKey, grip, signal);
       while (other) {
         const left = deadline - performance.now();
-        if (left <= 0) throw busy(agentKey, holderFrom(other));
+        if (left <= 0) throw lockBusy(agentKey, holderFrom(other));
         await delay(Math.min(left, LOOK_MS), undefined, signal ? { signal } : {}).catch((cause) => {
-          throw aborted(agentKey, cause);
+          throw lockAborted(agentKey, cause);
         });
         other = await this.#database.read((db) => this.#holderOf(db, agentKey));
       }
@@ -83,7 +81,7 @@ export class FileLocks implements Locks {
   }
 
   /** Looks and takes in one transaction, so that of several who find a dead holder's lock one gets it. */
-  #take(db: Connection, agentKey: string, { grip, holder, command }: Taker): Row | undefined {
+  #take(db: SqliteConnection, agentKey: string, { grip, holder, command }: Taker): Row | undefined {
     const other = this.#holderOf(db, agentKey);
     if (other) return other;
     db.run(
@@ -99,14 +97,14 @@ export class FileLocks implements Locks {
     return undefined;
   }
 
-  #holderOf(db: Connection, agentKey: string): Row | undefined {
+  #holderOf(db: SqliteConnection, agentKey: string): Row | undefined {
     const row = db.get('SELECT holder, pid, host, command, since FROM locks WHERE agent = ?', this.#column(agentKey));
     return row && this.#lifelines.isAlive(String(row.holder)) ? row : undefined;
   }
 
   async #keep(agentKey: string, grip: string, signal: AbortSignal | undefined): Promise<Lock> {
-    const lock = new HeldLock(agentKey, async () => {
-      const remove = (db: Connection) =>
+    const lock = new LockHandle(agentKey, async () => {
+      const remove = (db: SqliteConnection) =>
         db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip);
       try {
         await this.#database.write(remove);
@@ -119,11 +117,11 @@ export class FileLocks implements Locks {
     this.#held.add(lock);
     if (!signal?.aborted) return lock;
     await lock.release();
-    throw aborted(agentKey, signal.reason);
+    throw lockAborted(agentKey, signal.reason);
   }
 
   /** Storage does not work. At the end of this process the lock is worth nothing, so that nobody waits for it then. */
-  #releaseLater(lock: HeldLock): void {
+  #releaseLater(lock: LockHandle): void {
     if (this.#closed) return;
     const again = () => lock.release().catch(() => {}); // which tries it again
     setTimeout(() => void again(), AGAIN_MS).unref();

@@ -2,7 +2,7 @@
 
 import type { DatabaseSync } from 'node:sqlite';
 import { CellaError } from '../../protocol/errors.ts';
-import { entriesOf, indexedCollections } from '../document-fields.ts';
+import { entriesOf, indexedCollections } from '../document-format.ts';
 
 /**
  * Each entry leads from one version to the next. Keys are stored as JSON, which tells all of them apart: as plain text,

@@ -6,23 +6,19 @@
 import { join, resolve } from 'node:path';
 import type { BootstrapConfig } from '../bootstrap-config.ts';
 import type { Clock, Lock, Storage } from '../contract.ts';
-import { fencedStorage } from '../fenced.ts';
-import { checkScope, StorageView } from '../view.ts';
+import { folderName } from '../folder-name.ts';
+import { checkScope, fencedStorage, ScopedStorage, type ScopedStores } from '../views.ts';
 import { FileArtifacts } from './artifacts.ts';
 import { FileCheckpoints } from './checkpoints.ts';
 import { Database } from './database.ts';
-import { FileDeps } from './deps.ts';
-import { FileDocuments } from './documents.ts';
-import { makeFolder } from './durable.ts';
+import { makeFolder } from './durable-files.ts';
+import { guarded } from './errors.ts';
 import { FileEventLog } from './event-log.ts';
-import { guarded } from './failure.ts';
-import { Lifelines } from './lifeline.ts';
 import { FileLocks } from './locks.ts';
-import { FileRecords } from './records.ts';
-import { FileScopes, placeAt } from './scopes.ts';
-import type { Scrap } from './scrap.ts';
-import { FileTexts } from './texts.ts';
-import { FileTranscripts } from './transcripts.ts';
+import { Lifelines } from './process-liveness.ts';
+import { StagingFolder } from './staging-folder.ts';
+import { FileDeps, FileDocuments, FileRecords, FileTranscripts } from './tables.ts';
+import { FileTexts } from './text-files.ts';
 
 export interface FileStorageOptions {
   readonly clock?: Clock;
@@ -43,7 +39,7 @@ export class FileStorage implements Storage {
   readonly #database: Database;
   readonly #lifelines: Lifelines;
   readonly #scopes: FileScopes;
-  readonly #scraps: Scrap[] = [];
+  readonly #scraps: StagingFolder[] = [];
   #closing: Promise<void> | undefined;
 
   private constructor(path: string, clock: Clock) {
@@ -75,8 +71,8 @@ export class FileStorage implements Storage {
   }
 
   /** Whether the folder still leads to what is open; `replaced`: to somebody else's. */
-  get place(): Database['place'] {
-    return this.#database.place;
+  get place(): Database['location'] {
+    return this.#database.location;
   }
 
   /** A lock ends with its process and not before: nobody else can have it while somebody writes here. */
@@ -88,7 +84,7 @@ export class FileStorage implements Storage {
   }
 
   scope(name: string): Storage {
-    return new StorageView(this, checkScope(name), this.#scopes.of(name));
+    return new ScopedStorage(this, checkScope(name), this.#scopes.of(name));
   }
 
   async deleteScope(name: string): Promise<void> {
@@ -115,8 +111,8 @@ export class FileStorage implements Storage {
     return this.close();
   }
 
-  #placeAt(name: string): { folder: string; scrap: Scrap } {
-    const place = placeAt(join(this.path, name), this.#lifelines);
+  #placeAt(name: string): { folder: string; scrap: StagingFolder } {
+    const place = folderWithStaging(join(this.path, name), this.#lifelines);
     this.#scraps.push(place.scrap);
     return place;
   }
@@ -140,4 +136,81 @@ export class FileStorage implements Storage {
     ends.defer(() => this.artifacts.close());
     ends.defer(() => this.#scopes.close());
   }
+}
+
+interface ScopesOptions {
+  /** Scopes lie in it, each in a folder of its own. */
+  readonly folder: string;
+  /** For those that are being removed. */
+  readonly scrap: StagingFolder;
+  readonly database: Database;
+  readonly lifelines: Lifelines;
+  readonly clock: Clock;
+}
+
+interface FileScope extends ScopedStores {
+  readonly artifacts: FileArtifacts;
+  readonly deps: FileDeps;
+  /** When what ended processes have left in it is gone. */
+  readonly swept: Promise<unknown>;
+}
+
+export class FileScopes {
+  readonly #ground: ScopesOptions;
+  readonly #open = new Map<string, FileScope>();
+
+  constructor(ground: ScopesOptions) {
+    this.#ground = ground;
+  }
+
+  of(name: string): FileScope {
+    const known = this.#open.get(name);
+    if (known) return known;
+    const scope = openScope(name, this.#pathOf(name), this.#ground);
+    this.#open.set(name, scope);
+    return scope;
+  }
+
+  async delete(name: string): Promise<void> {
+    const { artifacts, deps } = this.of(name);
+    this.#open.delete(name);
+    await artifacts.close();
+    await deps.deleteAll();
+    const path = this.#pathOf(name);
+    await guarded('delete', path, () => this.#ground.scrap.discard(path));
+  }
+
+  async close(): Promise<void> {
+    for (const { artifacts, swept } of this.#open.values()) {
+      await artifacts.close();
+      await swept;
+    }
+  }
+
+  #pathOf(name: string): string {
+    return join(this.#ground.folder, folderName(name));
+  }
+}
+
+function openScope(name: string, path: string, { database, lifelines, clock }: ScopesOptions): FileScope {
+  const skills = folderWithStaging(join(path, 'skills'), lifelines);
+  const artifacts = folderWithStaging(join(path, 'artifacts'), lifelines);
+  // Written in another way than the names of agents and of artifacts in no scope.
+  const column = (artifact: string) => `scope ${JSON.stringify(name)} artifact ${JSON.stringify(artifact)}`;
+  const turns = new FileLocks(database, lifelines, clock, column);
+  const sweep = async () => {
+    await skills.scrap.sweep();
+    await artifacts.scrap.sweep();
+  };
+  return {
+    skills: new FileTexts({ ...skills, what: 'skill', ending: '.py' }),
+    artifacts: new FileArtifacts({ ...artifacts, turns, clock }),
+    deps: new FileDeps(database, name),
+    swept: sweep().catch(() => {}), // what cannot be swept waits for the next time
+  };
+}
+
+/** Nothing that is meant for others begins with a dot: no agent's folder, and no tool's, skill's or artifact's file. */
+export function folderWithStaging(folder: string, lifelines: Lifelines): { folder: string; scrap: StagingFolder } {
+  return { folder, scrap: new StagingFolder(join(folder, '.unfinished'), lifelines) };
 }

@@ -1,22 +1,20 @@
 /** Artifacts: their bytes in chunks, and a hash by name of what is known of them, which is written last. */
 
+import { createHash } from 'node:crypto';
 import { giveWay, inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
-import { lengthOf } from '../artifact-facts.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../contract.ts';
-import { RedisArtifactReader } from './artifact-reader.ts';
-import { RedisArtifactWriter, type Written } from './artifact-writer.ts';
-import { type Content, expired, PUBLISH, REPLACED_S } from './chunks.ts';
-import type { Place } from './place.ts';
-import { asList, asNumber, asText, asTextIfAny } from './reply.ts';
-import { script } from './script.ts';
+import { StagedWriter } from '../staged-writer.ts';
+import { checkStoredFacts, jsonLength } from '../validation.ts';
+import { type ChunkedBlob, ChunkWriter, expiredError, PUBLISH_FUNCTIONS, REPLACED_S, readRange } from './chunks.ts';
+import { asList, asNumber, asText, asTextIfAny, type RedisContext, script } from './context.ts';
 
 /**
  * A value is `createdAt content chunks info`; that it replaces another one leaves `createdAt` as it is.
  * ARGV: name, time, content, chunks, info, what chunks begin with, and for how long those of the old one stay.
  */
-const FINISH = script(`${PUBLISH}
+const FINISH = script(`${PUBLISH_FUNCTIONS}
 if not keep(ARGV[6] .. ARGV[3] .. '|', tonumber(ARGV[4])) then return 'expired' end
 local created = ARGV[2]
 local old = redis.call('HGET', KEYS[1], ARGV[1])
@@ -31,7 +29,7 @@ redis.call('HSET', KEYS[1], ARGV[1], created .. ' ' .. ARGV[3] .. ' ' .. ARGV[4]
 return created
 `);
 
-const DELETE = script(`${PUBLISH}
+const DELETE = script(`${PUBLISH_FUNCTIONS}
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 if not old then return 0 end
 local content, chunks = old:match('^%S+ (%S+) (%d+) ')
@@ -43,12 +41,12 @@ return redis.call('HDEL', KEYS[1], ARGV[1])
 const AT_ONCE = 50;
 
 export class RedisArtifacts implements ArtifactStore {
-  readonly #place: Place;
+  readonly #place: RedisContext;
   readonly #key: string;
   readonly #writers = new Set<ArtifactWriter>();
   #closed = false;
 
-  constructor(place: Place) {
+  constructor(place: RedisContext) {
     this.#place = place;
     this.#key = place.keys.of('artifacts');
   }
@@ -87,7 +85,7 @@ export class RedisArtifacts implements ArtifactStore {
         const info = value === undefined ? undefined : parse(value)?.info;
         if (!info) continue;
         infos.push(info);
-        length += enough === Infinity ? 0 : lengthOf(info);
+        length += enough === Infinity ? 0 : jsonLength(info);
       }
       at = next;
     }
@@ -114,7 +112,7 @@ export class RedisArtifacts implements ArtifactStore {
     await Promise.all([...this.#writers].map((writer) => writer.abort()));
   }
 
-  async #publish(name: string, { content, size, sha256 }: Written, facts: ArtifactFacts): Promise<ArtifactInfo> {
+  async #publish(name: string, { content, size, sha256 }: WrittenBlob, facts: ArtifactFacts): Promise<ArtifactInfo> {
     const { link, keys, clock } = this.#place;
     const at = Math.trunc(clock());
     const info = { ...facts, name, size, sha256, createdAt: at, updatedAt: at };
@@ -122,11 +120,11 @@ export class RedisArtifacts implements ArtifactStore {
     const created = asText(
       await link.run(FINISH, [this.#key], [name, ...value, keys.of('chunk', ''), String(REPLACED_S)]),
     );
-    if (created === 'expired') throw expired(`artifact ${JSON.stringify(name)}`);
+    if (created === 'expired') throw expiredError(`artifact ${JSON.stringify(name)}`);
     return { ...info, createdAt: asNumber(created) };
   }
 
-  async #find(name: string): Promise<Found | undefined> {
+  async #find(name: string): Promise<FoundArtifact | undefined> {
     const value = asTextIfAny(await this.#place.link.send('HGET', this.#key, name));
     if (value === undefined) return undefined;
     const found = parse(value);
@@ -136,17 +134,97 @@ export class RedisArtifacts implements ArtifactStore {
   }
 }
 
-interface Found {
+interface FoundArtifact {
   readonly info: ArtifactInfo;
-  readonly content: Content;
+  readonly content: ChunkedBlob;
 }
 
-function parse(value: string): Found | undefined {
+function parse(value: string): FoundArtifact | undefined {
   const [, created = '', id = '', chunks = '', text = ''] = /^(\d+) (\S+) (\d+) (.*)$/s.exec(value) ?? [];
   try {
     const info = ArtifactInfo.safeParse({ ...JSON.parse(text), createdAt: Number(created) });
     return info.success ? { info: info.data, content: { id, chunks: Number(chunks) } } : undefined;
   } catch {
     return undefined; // no JSON: whoever asks is told that it is damaged
+  }
+}
+
+class RedisArtifactReader implements ArtifactReader {
+  readonly info: ArtifactInfo;
+  readonly #place: RedisContext;
+  readonly #content: ChunkedBlob;
+
+  constructor(place: RedisContext, info: ArtifactInfo, content: ChunkedBlob) {
+    this.info = info;
+    this.#place = place;
+    this.#content = content;
+  }
+
+  async read(offset: number, length: number): Promise<Uint8Array> {
+    const { link, keys } = this.#place;
+    const bytes = Math.max(0, Math.min(length, this.info.size - offset));
+    const found = await readRange(link, keys, this.#content, offset, bytes);
+    if (found) return found;
+    const message = `Cannot read artifact ${JSON.stringify(this.info.name)}: it was replaced or deleted meanwhile. Open it again.`;
+    throw new CellaError('STORAGE_FAILED', message);
+  }
+
+  /** There is nothing to let go of: chunks that nobody needs expire. */
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+interface WrittenBlob {
+  readonly content: ChunkedBlob;
+  readonly size: number;
+  readonly sha256: string;
+}
+
+interface Steps {
+  readonly publish: (written: WrittenBlob, facts: ArtifactFacts) => Promise<ArtifactInfo>;
+  readonly onEnd: () => void;
+}
+
+class RedisArtifactWriter implements ArtifactWriter {
+  readonly #name: string;
+  readonly #chunks: ChunkWriter;
+  readonly #hash = createHash('sha256');
+  readonly #steps: StagedWriter;
+  readonly #publish: Steps['publish'];
+
+  constructor({ link, keys }: RedisContext, name: string, { publish, onEnd }: Steps) {
+    this.#name = name;
+    this.#chunks = new ChunkWriter(link, keys);
+    this.#steps = new StagedWriter('artifact', onEnd);
+    this.#publish = publish;
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    return this.#steps.run(async () => {
+      this.#hash.update(bytes);
+      await this.#chunks.write(bytes);
+    });
+  }
+
+  finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
+    const work = async () => {
+      const checked = checkStoredFacts(this.#name, facts);
+      await this.#chunks.end();
+      const { content, bytes } = this.#chunks;
+      return this.#publish({ content, size: bytes, sha256: this.#hash.digest('hex') }, checked);
+    };
+    return this.#steps.finish(work, () => this.#undo());
+  }
+
+  abort(): Promise<void> {
+    return this.#steps.abort(() => this.#undo());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.abort();
+  }
+
+  /** What cannot be removed expires. */
+  async #undo(): Promise<void> {
+    await this.#chunks.discard().catch(() => {});
   }
 }

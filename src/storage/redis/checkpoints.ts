@@ -3,16 +3,32 @@
 import { CellaError } from '../../protocol/errors.ts';
 import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
-import { RedisCheckpointWriter } from './checkpoint-writer.ts';
-import { type Content, chunkStem, expired, PUBLISH, removeChunks } from './chunks.ts';
-import { quoted, unquoted } from './keys.ts';
-import type { Place } from './place.ts';
-import { asList, asNumber, asPairs, asText, asTextIfAny } from './reply.ts';
-import { script } from './script.ts';
-import { readSegment, readSegments } from './segments.ts';
+import { StagedWriter } from '../staged-writer.ts';
+import { checkManifest } from '../validation.ts';
+import {
+  type ChunkedBlob,
+  ChunkWriter,
+  chunkStem,
+  expiredError,
+  PUBLISH_FUNCTIONS,
+  readSegment,
+  readSegments,
+  removeChunks,
+} from './chunks.ts';
+import {
+  asList,
+  asNumber,
+  asPairs,
+  asText,
+  asTextIfAny,
+  quoted,
+  type RedisContext,
+  script,
+  unquoted,
+} from './context.ts';
 
 /** A value is `sequence content chunks manifest`. ARGV: id, content, chunks, manifest, and what its chunks begin with. */
-const FINISH = script(`${PUBLISH}
+const FINISH = script(`${PUBLISH_FUNCTIONS}
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 'taken' end
 if not keep(ARGV[5], tonumber(ARGV[3])) then return 'expired' end
 local sequence = redis.call('INCR', KEYS[2])
@@ -21,7 +37,7 @@ return 'ok'
 `);
 
 /** The chunks are nobody's from then on, and expire where the process ends before it has removed them. */
-const DELETE = script(`${PUBLISH}
+const DELETE = script(`${PUBLISH_FUNCTIONS}
 local value = redis.call('HGET', KEYS[1], ARGV[1])
 if not value then return false end
 redis.call('HDEL', KEYS[1], ARGV[1])
@@ -30,16 +46,16 @@ if content then drop(ARGV[2] .. content .. '|', tonumber(chunks), 60) end
 return value
 `);
 
-type Stored =
+type ParsedManifest =
   | { readonly kind: 'whole'; readonly manifest: Manifest }
   | { readonly kind: 'damaged'; readonly reason: string };
 
 export class RedisCheckpoints implements CheckpointStore {
-  readonly #place: Place;
+  readonly #place: RedisContext;
   readonly #writers = new Set<CheckpointWriter>();
   #closed = false;
 
-  constructor(place: Place) {
+  constructor(place: RedisContext) {
     this.#place = place;
   }
 
@@ -63,7 +79,7 @@ export class RedisCheckpoints implements CheckpointStore {
 
   async get(agentKey: string, id: string): Promise<Manifest | undefined> {
     const found = await this.#find(agentKey, id);
-    const stored = found && parse(id, found.text);
+    const stored = found && parseManifest(id, found.text);
     return stored?.kind === 'whole' ? stored.manifest : undefined;
   }
 
@@ -91,7 +107,7 @@ export class RedisCheckpoints implements CheckpointStore {
     const args = [quoted(id), keys.of('chunk', '')];
     const value = asTextIfAny(await link.run(DELETE, [this.#keysOf(agentKey)[0]], args));
     if (value === undefined) return false;
-    await removeChunks(link, keys, split(value).content);
+    await removeChunks(link, keys, splitValue(value).content);
     return true;
   }
 
@@ -107,26 +123,26 @@ export class RedisCheckpoints implements CheckpointStore {
     await Promise.all([...this.#writers].map((writer) => writer.abort()));
   }
 
-  async #publish(agentKey: string, manifest: Manifest, { id, chunks }: Content): Promise<void> {
+  async #publish(agentKey: string, manifest: Manifest, { id, chunks }: ChunkedBlob): Promise<void> {
     const { link, keys } = this.#place;
     const args = [quoted(manifest.id), id, String(chunks), JSON.stringify(manifest), chunkStem(keys, id)];
     const answer = asText(await link.run(FINISH, this.#keysOf(agentKey), args));
     if (answer === 'taken') {
       throw new CellaError('STORAGE_FAILED', `Cannot store checkpoint ${manifest.id}: one of that id exists already.`);
     }
-    if (answer === 'expired') throw expired(`checkpoint ${manifest.id}`);
+    if (answer === 'expired') throw expiredError(`checkpoint ${manifest.id}`);
   }
 
-  async #find(agentKey: string, id: string): Promise<ReturnType<typeof split> | undefined> {
+  async #find(agentKey: string, id: string): Promise<ReturnType<typeof splitValue> | undefined> {
     const value = asTextIfAny(await this.#place.link.send('HGET', this.#keysOf(agentKey)[0], quoted(id)));
-    return value === undefined ? undefined : split(value);
+    return value === undefined ? undefined : splitValue(value);
   }
 
-  async #all(agentKey: string): Promise<{ id: string; stored: Stored }[]> {
+  async #all(agentKey: string): Promise<{ id: string; stored: ParsedManifest }[]> {
     const pairs = asPairs(await this.#place.link.send('HGETALL', this.#keysOf(agentKey)[0]));
-    const all = pairs.map(([field, value]) => ({ id: unquoted(field), ...split(value.toString()) }));
+    const all = pairs.map(([field, value]) => ({ id: unquoted(field), ...splitValue(value.toString()) }));
     all.sort((one, other) => one.sequence - other.sequence);
-    return all.map(({ id, text }) => ({ id, stored: parse(id, text) }));
+    return all.map(({ id, text }) => ({ id, stored: parseManifest(id, text) }));
   }
 
   #keysOf(agentKey: string): readonly [manifests: string, count: string] {
@@ -135,12 +151,12 @@ export class RedisCheckpoints implements CheckpointStore {
   }
 }
 
-function split(value: string): { sequence: number; content: Content; text: string } {
+function splitValue(value: string): { sequence: number; content: ChunkedBlob; text: string } {
   const [, sequence = '0', id = '', chunks = '0', text = ''] = /^(\d+) (\S+) (\d+) (.*)$/s.exec(value) ?? [];
   return { sequence: asNumber(sequence), content: { id, chunks: asNumber(chunks) }, text };
 }
 
-function parse(id: string, text: string): Stored {
+function parseManifest(id: string, text: string): ParsedManifest {
   let content: unknown;
   try {
     content = JSON.parse(text);
@@ -156,4 +172,47 @@ function parse(id: string, text: string): Stored {
   }
   if (manifest.data.id !== id) return { kind: 'damaged', reason: `the manifest is that of ${manifest.data.id}` };
   return { kind: 'whole', manifest: manifest.data };
+}
+
+interface Steps {
+  readonly publish: (manifest: Manifest, content: ChunkedBlob) => Promise<void>;
+  readonly onEnd: () => void;
+}
+
+class RedisCheckpointWriter implements CheckpointWriter {
+  readonly #chunks: ChunkWriter;
+  readonly #steps: StagedWriter;
+  readonly #publish: Steps['publish'];
+
+  constructor({ link, keys }: RedisContext, { publish, onEnd }: Steps) {
+    this.#chunks = new ChunkWriter(link, keys);
+    this.#steps = new StagedWriter('checkpoint', onEnd);
+    this.#publish = publish;
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    return this.#steps.run(() => this.#chunks.write(bytes));
+  }
+
+  finish(manifest: Manifest): Promise<void> {
+    const work = async () => {
+      const checked = checkManifest(manifest, this.#chunks.bytes);
+      await this.#chunks.end();
+      await this.#publish(checked, this.#chunks.content);
+    };
+    return this.#steps.finish(work, () => this.#undo());
+  }
+
+  abort(): Promise<void> {
+    return this.#steps.abort(() => this.#undo());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.abort();
+  }
+
+  /** What cannot be removed expires. */
+  async #undo(): Promise<void> {
+    await this.#chunks.discard().catch(() => {});
+  }
 }

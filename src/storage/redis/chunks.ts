@@ -3,20 +3,19 @@
  * them (see PUBLISH), so that what a killed writer leaves does not stay.
  */
 
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Keys } from './keys.ts';
-import type { Line } from './place.ts';
-import { asBytes, asNumber } from './reply.ts';
+import type { Segment } from '../../protocol/kernel-state.ts';
+import { asBytes, asNumber, type Keys, type RedisCommands, type RedisContext } from './context.ts';
 
-export const CHUNK_BYTES = 8 * 1024 * 1024;
+const CHUNK_BYTES = 8 * 1024 * 1024;
 /** How long chunks last that nobody publishes. */
 const UNFINISHED_S = 3600;
 /** How long chunks last that were replaced or deleted, for those who are reading them. */
 export const REPLACED_S = 600;
 
 /** Where the bytes are: what a manifest says of them. */
-export interface Content {
+export interface ChunkedBlob {
   readonly id: string;
   readonly chunks: number;
 }
@@ -28,7 +27,7 @@ const chunkKey = (keys: Keys, { id }: { readonly id: string }, index: number): s
  * Lua, to go before a script that publishes. `keep(stem, count)` makes chunks stay, and is false where one is missing;
  * `drop(stem, count, seconds)` lets them go.
  */
-export const PUBLISH = `
+export const PUBLISH_FUNCTIONS = `
 local function keep(stem, count)
   for i = 0, count - 1 do
     if redis.call('EXISTS', stem .. i) == 0 then return false end
@@ -45,7 +44,7 @@ end
 export const chunkStem = (keys: Keys, id: string): string => keys.of('chunk', id, '');
 
 export class ChunkWriter {
-  readonly #link: Line;
+  readonly #link: RedisCommands;
   readonly #keys: Keys;
   readonly #id = randomUUID();
   #part: Buffer[] = [];
@@ -54,7 +53,7 @@ export class ChunkWriter {
   #bytes = 0;
   #refreshedAt = performance.now();
 
-  constructor(link: Line, keys: Keys) {
+  constructor(link: RedisCommands, keys: Keys) {
     this.#link = link;
     this.#keys = keys;
   }
@@ -63,7 +62,7 @@ export class ChunkWriter {
     return this.#bytes;
   }
 
-  get content(): Content {
+  get content(): ChunkedBlob {
     return { id: this.#id, chunks: this.#chunks };
   }
 
@@ -104,15 +103,15 @@ export class ChunkWriter {
   }
 }
 
-export async function removeChunks(link: Line, keys: Keys, content: Content): Promise<void> {
+export async function removeChunks(link: RedisCommands, keys: Keys, content: ChunkedBlob): Promise<void> {
   for (let index = 0; index < content.chunks; index += 1) await link.send('UNLINK', chunkKey(keys, content, index));
 }
 
 /** At most `length` bytes from `offset`; undefined where some of them are gone. */
 export async function readRange(
-  link: Line,
+  link: RedisCommands,
   keys: Keys,
-  content: Content,
+  content: ChunkedBlob,
   offset: number,
   length: number,
 ): Promise<Buffer | undefined> {
@@ -131,12 +130,56 @@ export async function readRange(
 }
 
 /** Whether there are so many bytes, before room is made for them. */
-export async function reaches(link: Line, keys: Keys, content: Content, end: number): Promise<boolean> {
+async function holdsBytes(link: RedisCommands, keys: Keys, content: ChunkedBlob, end: number): Promise<boolean> {
   if (end > content.chunks * CHUNK_BYTES) return false;
   if (end === 0) return true;
   const last = Math.floor((end - 1) / CHUNK_BYTES);
   return asNumber(await link.send('STRLEN', chunkKey(keys, content, last))) >= end - last * CHUNK_BYTES;
 }
 
-export const expired = (what: string): CellaError =>
+export const expiredError = (what: string): CellaError =>
   new CellaError('STORAGE_FAILED', `Cannot finish ${what}: it was left for so long that a part of it has expired.`);
+
+/** The bytes of a segment that begins at `offset`; undefined where they are not what was written. */
+export async function readSegment(
+  { link, keys }: RedisContext,
+  content: ChunkedBlob,
+  segment: Segment,
+  offset: number,
+): Promise<Uint8Array | undefined> {
+  // A manifest may tell of more bytes than there are, or than memory holds.
+  if (!(await holdsBytes(link, keys, content, offset + segment.bytes))) return undefined;
+  return whole(segment, await readRange(link, keys, content, offset, segment.bytes));
+}
+
+/** All segments, one after the other; a chunk that holds many of them is read once. */
+export async function* readSegments(
+  place: RedisContext,
+  content: ChunkedBlob,
+  segments: readonly Segment[],
+): AsyncGenerator<Uint8Array | undefined> {
+  const { link, keys } = place;
+  const total = segments.reduce((sum, { bytes }) => sum + bytes, 0);
+  let held: { readonly index: number; readonly bytes: Buffer | undefined } | undefined;
+  let offset = 0;
+  for (const segment of segments) {
+    const start = offset;
+    const index = Math.floor(start / CHUNK_BYTES);
+    offset += segment.bytes;
+    if (offset > (index + 1) * CHUNK_BYTES) {
+      yield await readSegment(place, content, segment, start);
+      continue;
+    }
+    if (held?.index !== index) {
+      const length = Math.min(CHUNK_BYTES, total - index * CHUNK_BYTES);
+      held = { index, bytes: await readRange(link, keys, content, index * CHUNK_BYTES, length) };
+    }
+    const inChunk = start % CHUNK_BYTES;
+    yield whole(segment, held.bytes?.subarray(inChunk, inChunk + segment.bytes));
+  }
+}
+
+function whole(segment: Segment, bytes: Uint8Array | undefined): Uint8Array | undefined {
+  if (bytes?.length !== segment.bytes) return undefined;
+  return createHash('sha256').update(bytes).digest('hex') === segment.sha256 ? bytes : undefined;
+}

@@ -12,20 +12,20 @@ import type {
   ListDocuments,
   StoredDocument,
 } from '../contract.ts';
-import { entriesOf, entryOf, isIndexed } from '../document-fields.ts';
 import {
   checkCollection,
   checkId,
   documentText,
+  entriesOf,
+  entryOf,
+  isIndexed,
   type KeptDocument,
   PAGE_CHARACTERS,
   pageOf,
   rangeOf,
   readDocument,
-} from '../document-text.ts';
-import type { Place } from './place.ts';
-import { asList, asNumber, asText, asTextIfAny, type Reply } from './reply.ts';
-import { script } from './script.ts';
+} from '../document-format.ts';
+import { asList, asNumber, asText, asTextIfAny, type RedisContext, type Reply, script } from './context.ts';
 
 const REINDEX_AT_ONCE = 100;
 
@@ -109,9 +109,9 @@ return redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])
 `);
 
 export class RedisDocuments implements DocumentStore {
-  readonly #place: Place;
+  readonly #place: RedisContext;
 
-  constructor(place: Place) {
+  constructor(place: RedisContext) {
     this.#place = place;
   }
 

@@ -2,11 +2,8 @@
 
 import { giveWay } from '../../lib/event-loop.ts';
 import type { EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
-import { eventJson } from '../event-json.ts';
-import { quoted } from './keys.ts';
-import type { Place } from './place.ts';
-import { asList, asNumber, asText, asTextIfAny, type Reply } from './reply.ts';
-import { script } from './script.ts';
+import { eventJson } from '../validation.ts';
+import { asList, asNumber, asText, asTextIfAny, quoted, type RedisContext, type Reply, script } from './context.ts';
 
 const PAGE_EVENTS = 100;
 
@@ -54,9 +51,9 @@ return floor
 `);
 
 export class RedisEventLog implements EventLog {
-  readonly #place: Place;
+  readonly #place: RedisContext;
 
-  constructor(place: Place) {
+  constructor(place: RedisContext) {
     this.#place = place;
   }
 

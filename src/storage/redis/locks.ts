@@ -13,14 +13,19 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AcquireOptions, Lock, LockHolder, Locks } from '../contract.ts';
-import { HeldLock } from '../held-lock.ts';
 import { look, newHolder } from '../identity.ts';
-import { aborted, busy, leaseLost, ownCommand } from '../lock-words.ts';
-import type { Fence } from './fence.ts';
-import { quoted } from './keys.ts';
-import type { Place } from './place.ts';
-import { asText, asTextIfAny } from './reply.ts';
-import { script } from './script.ts';
+import { LockHandle, leaseLost, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
+import {
+  type Argument,
+  asText,
+  asTextIfAny,
+  quoted,
+  type RedisCommands,
+  type RedisContext,
+  type Reply,
+  type Script,
+  script,
+} from './context.ts';
 
 /** A lock is renewed so many times while it would last. */
 const RENEWALS = 6;
@@ -68,7 +73,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1
 `);
 
-interface Held {
+interface HeldLease {
   readonly keys: readonly [lock: string, token: string];
   readonly value: string;
   readonly token: string;
@@ -77,14 +82,14 @@ interface Held {
 }
 
 export class RedisLocks implements Locks {
-  readonly #place: Place;
+  readonly #place: RedisContext;
   readonly #leaseMs: number;
   readonly id = newHolder();
-  readonly #held = new Map<HeldLock, Held>();
+  readonly #held = new Map<LockHandle, HeldLease>();
   #renewing: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(place: Place, leaseMs: number) {
+  constructor(place: RedisContext, leaseMs: number) {
     this.#place = place;
     this.#leaseMs = leaseMs;
   }
@@ -92,22 +97,22 @@ export class RedisLocks implements Locks {
   async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
-      if (signal?.aborted) throw aborted(agentKey, signal.reason);
+      if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
       const provenAt = performance.now();
       const value = this.#newGrip(command);
       const taken = await this.#take(agentKey, value);
       if ('token' in taken) return this.#keep(agentKey, { ...taken, value, provenAt }, signal);
       const left = deadline - performance.now();
-      if (left <= 0) throw busy(agentKey, taken);
+      if (left <= 0) throw lockBusy(agentKey, taken);
       await delay(Math.min(left, LOOK_MS), undefined, signal ? { signal } : {}).catch((cause) => {
-        throw aborted(agentKey, cause);
+        throw lockAborted(agentKey, cause);
       });
     }
   }
 
   async holder(agentKey: string): Promise<LockHolder | undefined> {
     const text = asTextIfAny(await this.#place.link.send('GET', this.#keysOf(agentKey)[0]));
-    const grip = text === undefined ? undefined : parse(text);
+    const grip = text === undefined ? undefined : parseLockValue(text);
     if (!grip || look(grip.holder) === 'dead') return undefined;
     return { id: grip.holder, pid: grip.pid, host: grip.host, since: grip.since };
   }
@@ -136,7 +141,7 @@ export class RedisLocks implements Locks {
   }
 
   /** The holder where there is one that lives; else the lock is ours. */
-  async #take(agentKey: string, value: string): Promise<Grip | Pick<Held, 'keys' | 'token'>> {
+  async #take(agentKey: string, value: string): Promise<Grip | Pick<HeldLease, 'keys' | 'token'>> {
     const keys = this.#keysOf(agentKey);
     const ask = async (seen: string) => {
       const all = [...keys, this.#place.keys.of('locks-count')];
@@ -145,19 +150,19 @@ export class RedisLocks implements Locks {
     };
     const first = await ask('');
     if (typeof first === 'object') return first;
-    const grip = parse(first);
+    const grip = parseLockValue(first);
     if (grip && look(grip.holder) !== 'dead') return grip;
     const second = await ask(first);
     if (typeof second === 'object') return second;
-    const next = parse(second) ?? grip;
+    const next = parseLockValue(second) ?? grip;
     // Nobody's that we know, and another one again at once.
     if (!next) throw new CellaError('STORAGE_FAILED', `The lock of agent ${JSON.stringify(agentKey)} cannot be read.`);
     return next;
   }
 
-  async #keep(agentKey: string, held: Held, signal: AbortSignal | undefined): Promise<Lock> {
+  async #keep(agentKey: string, held: HeldLease, signal: AbortSignal | undefined): Promise<Lock> {
     const { keys, value, token } = held;
-    const lock: HeldLock = new HeldLock(agentKey, async () => {
+    const lock: LockHandle = new LockHandle(agentKey, async () => {
       await this.#place.link.run(RELEASE, keys, [value, token]);
       this.#held.delete(lock);
     });
@@ -165,7 +170,7 @@ export class RedisLocks implements Locks {
     this.#renewing ??= setInterval(() => void this.#renew(), this.#leaseMs / RENEWALS).unref();
     if (!signal?.aborted && !this.#closed) return lock;
     await lock.release();
-    if (signal?.aborted) throw aborted(agentKey, signal.reason);
+    if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
     throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#place.link.address.where}: the storage is closed.`);
   }
 
@@ -177,23 +182,23 @@ export class RedisLocks implements Locks {
         if (lock.state === 'released') return;
         // This process may have been stopped for long. Whoever waits is told the answer, and the doubt only if there is none.
         const late = now - held.provenAt > this.#leaseMs * DOUBT;
-        if (late) lock.doubt();
+        if (late) lock.suspect();
         const args = [held.value, held.token, String(this.#leaseMs)];
         const kept = await this.#place.link.run(RENEW, held.keys, args).catch(() => null);
         if (kept === null) {
-          if (late) lock.become('doubtful');
+          if (late) lock.setState('doubtful');
           return;
         }
         if (kept === 0) return this.#lose(lock);
         held.provenAt = Math.max(held.provenAt, now);
-        lock.become('held');
+        lock.setState('held');
       }),
     );
   }
 
-  #lose(lock: HeldLock): void {
+  #lose(lock: LockHandle): void {
     this.#held.delete(lock);
-    lock.become('lost');
+    lock.setState('lost');
   }
 
   #newGrip(command: string): string {
@@ -215,10 +220,68 @@ export class RedisLocks implements Locks {
   }
 }
 
-function parse(text: string): Grip | undefined {
+function parseLockValue(text: string): Grip | undefined {
   try {
     return Grip.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined; // nobody's that we know: it may be taken
   }
+}
+
+interface Fence {
+  /** Where the newest token of the lock's key is. */
+  readonly key: string;
+  readonly token: string;
+  /** Told that another has got the lock; gives what to fail with. */
+  readonly onLost: () => CellaError;
+}
+
+/** What the server says of a token that is not the newest. */
+const REFUSAL = 'FENCED';
+
+/** The last key and the last argument are the fence's, and the script behind it knows nothing of them. */
+const CHECK = `
+if redis.call('GET', table.remove(KEYS)) ~= table.remove(ARGV) then
+  return redis.error_reply('${REFUSAL} another one has the lock')
+end
+`;
+
+/** Commands that change what others can see. The bytes of a chunk are not among them: a script publishes them. */
+const WRITES: ReadonlySet<Argument | undefined> = new Set(['UNLINK', 'HDEL']);
+const COMMAND = script('return redis.call(unpack(ARGV))');
+
+export class FencedCommands implements RedisCommands {
+  readonly #line: RedisCommands;
+  readonly #fence: Fence;
+
+  constructor(line: RedisCommands, fence: Fence) {
+    this.#line = line;
+    this.#fence = fence;
+  }
+
+  get address(): RedisCommands['address'] {
+    return this.#line.address;
+  }
+
+  send(...args: Argument[]): Promise<Reply> {
+    return WRITES.has(args[0]) ? this.run(COMMAND, [], args) : this.#line.send(...args);
+  }
+
+  async run(given: Script, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
+    const { key, token, onLost } = this.#fence;
+    try {
+      return await this.#line.run(checked(given), [...keys, key], [...args, token]);
+    } catch (error) {
+      if (error instanceof CellaError && error.details.reason === REFUSAL) throw onLost();
+      throw error;
+    }
+  }
+}
+
+const known = new WeakMap<Script, Script>();
+
+function checked(given: Script): Script {
+  const made = known.get(given) ?? script(`${CHECK}${given.text}`);
+  known.set(given, made);
+  return made;
 }

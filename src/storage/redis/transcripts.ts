@@ -2,17 +2,14 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { TranscriptStore } from '../contract.ts';
-import { ChunkWriter, type Content, expired, PUBLISH, REPLACED_S, readRange } from './chunks.ts';
-import { quoted, unquoted } from './keys.ts';
-import type { Place } from './place.ts';
-import { asList, asNumber, asText, asTextIfAny } from './reply.ts';
-import { script } from './script.ts';
+import { type ChunkedBlob, ChunkWriter, expiredError, PUBLISH_FUNCTIONS, REPLACED_S, readRange } from './chunks.ts';
+import { asList, asNumber, asText, asTextIfAny, quoted, type RedisContext, script, unquoted } from './context.ts';
 
 /**
  * A value is `revision content chunks bytes`.
  * ARGV: id, revision, content, chunks, bytes, what chunks begin with, and for how long those of the old one stay.
  */
-const PUT = script(`${PUBLISH}
+const PUT = script(`${PUBLISH_FUNCTIONS}
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 local revision, content, chunks
 if old then
@@ -28,7 +25,7 @@ end
 return 1
 `);
 
-const DELETE = script(`${PUBLISH}
+const DELETE = script(`${PUBLISH_FUNCTIONS}
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 if not old then return 0 end
 local content, chunks = old:match('^%S+ (%S+) (%d+) ')
@@ -38,9 +35,9 @@ return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
 
 export class RedisTranscripts implements TranscriptStore {
-  readonly #place: Place;
+  readonly #place: RedisContext;
 
-  constructor(place: Place) {
+  constructor(place: RedisContext) {
     this.#place = place;
   }
 
@@ -56,7 +53,7 @@ export class RedisTranscripts implements TranscriptStore {
     const value = [String(revision), content.id, String(content.chunks), String(bytes)];
     const args = [quoted(id), ...value, keys.of('chunk', ''), String(REPLACED_S)];
     const answer = asNumber(await link.run(PUT, this.#keysOf(agentKey), args));
-    if (answer === -1) throw expired(`transcript ${JSON.stringify(id)}`);
+    if (answer === -1) throw expiredError(`transcript ${JSON.stringify(id)}`);
     if (answer === 0) await writer.discard();
     return answer === 1;
   }
@@ -99,7 +96,7 @@ export class RedisTranscripts implements TranscriptStore {
   async #find(
     agentKey: string,
     id: string,
-  ): Promise<{ revision: number; content: Content; bytes: number } | undefined> {
+  ): Promise<{ revision: number; content: ChunkedBlob; bytes: number } | undefined> {
     const value = asTextIfAny(await this.#place.link.send('HGET', this.#keysOf(agentKey)[0], quoted(id)));
     if (value === undefined) return undefined;
     const [revision, content = '', chunks, bytes] = value.split(' ');

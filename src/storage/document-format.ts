@@ -1,0 +1,135 @@
+/** Documents as every storage keeps them: names, size and page limits, and the fields they can be found by. */
+
+import { CellaError } from '../protocol/errors.ts';
+import type { DamagedDocument, DocumentField, DocumentPage, ListDocuments, StoredDocument } from './contract.ts';
+
+const MOST_BYTES = 1024 * 1024;
+const MOST_IN_PAGE = 1000;
+const COLLECTION = /^[a-z0-9-]{1,64}$/;
+const ID = /^[!-~]{1,512}$/;
+const PREFIX = /^[!-~]{0,512}$/;
+/** After every character that an id may hold. */
+const LAST = '\x7f';
+
+/** A page ends after the document that brings it to this many characters. */
+export const PAGE_CHARACTERS = 1024 * 1024;
+
+export function checkCollection(collection: string): string {
+  return checkPattern(collection, COLLECTION, 'collection of documents', 'use 1 to 64 of a-z, 0-9 and -');
+}
+
+export function checkId(id: string): string {
+  return checkPattern(id, ID, 'id of a document', 'use 1 to 512 printable ASCII characters without blanks');
+}
+
+interface Range {
+  /** Ids that are larger than this one, or are it where `inclusive` is set. */
+  readonly from: string;
+  readonly inclusive: boolean;
+  /** Ids that are smaller. */
+  readonly to: string;
+  readonly limit: number;
+}
+
+export function rangeOf({ prefix = '', after = '', limit = 100 }: ListDocuments): Range {
+  checkPattern(prefix, PREFIX, 'beginning of ids', 'use at most 512 printable ASCII characters without blanks');
+  checkPattern(after, PREFIX, 'id of a document', 'use at most 512 printable ASCII characters without blanks');
+  if (!Number.isInteger(limit) || limit < 1 || limit > MOST_IN_PAGE) {
+    throw new CellaError('INVALID_OPTIONS', `limit is ${limit}, and must be a whole number from 1 to ${MOST_IN_PAGE}.`);
+  }
+  const inclusive = after < prefix;
+  return { from: inclusive ? prefix : after, inclusive, to: prefix + LAST, limit };
+}
+
+export function documentText(collection: string, id: string, value: unknown): string {
+  const refuse = (why: string, cause?: unknown): never => {
+    throw new CellaError('STORAGE_FAILED', `Cannot store the document ${collection}/${id}: ${why}.`, { cause });
+  };
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    refuse('it cannot be written as JSON', cause);
+  }
+  if (text === undefined) return refuse('it cannot be written as JSON');
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MOST_BYTES) refuse(`it has ${bytes} bytes, and at most ${MOST_BYTES} may be`);
+  return text;
+}
+
+export interface KeptDocument {
+  readonly id: string;
+  /** Undefined where what is kept is damaged. */
+  readonly revision: number | undefined;
+  readonly text: string;
+}
+
+/** Fails where it is damaged. */
+export function readDocument(collection: string, kept: KeptDocument, where: string): StoredDocument {
+  const parsed = parseDocument(kept);
+  if ('revision' in parsed) return parsed;
+  throw new CellaError(
+    'STORAGE_FAILED',
+    `Cannot read the document ${collection}/${kept.id} in ${where}: ${parsed.reason}. Bring back a copy, or delete it.`,
+    { details: { collection, id: kept.id } },
+  );
+}
+
+export function pageOf(kept: readonly KeptDocument[], more: boolean): DocumentPage {
+  const documents: StoredDocument[] = [];
+  const damaged: DamagedDocument[] = [];
+  for (const parsed of kept.map(parseDocument)) {
+    if ('revision' in parsed) documents.push(parsed);
+    else damaged.push(parsed);
+  }
+  const next = more ? kept.at(-1)?.id : undefined;
+  return { documents, damaged, ...(next === undefined ? {} : { next }) };
+}
+
+function parseDocument({ id, revision, text }: KeptDocument): StoredDocument | DamagedDocument {
+  if (revision === undefined) return { id, reason: 'it has no revision' };
+  try {
+    return { id, revision, value: JSON.parse(text) };
+  } catch {
+    return { id, reason: 'it is not JSON' };
+  }
+}
+
+function checkPattern(name: string, pattern: RegExp, what: string, expected: string): string {
+  if (pattern.test(name)) return name;
+  const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
+  throw new CellaError('INVALID_NAME', `${shown} cannot be the ${what}: ${expected}.`);
+}
+
+/** `a.b` is the field `b` of each element of the list `a`. */
+const FIELDS: Readonly<Partial<Record<string, readonly string[]>>> = {
+  sessions: ['ownerId', 'forkOf', 'life', 'shares.userId', 'shares.role'],
+  tokens: ['userId'],
+  'session-tokens': ['session', 'task', 'executor', 'userId'],
+  logins: ['userId'],
+  'login-codes': ['userId'],
+};
+
+export const indexedCollections: readonly string[] = Object.keys(FIELDS);
+
+export const isIndexed = (collection: string): boolean => Object.hasOwn(FIELDS, collection);
+
+export function entriesOf(collection: string, value: unknown): string[] {
+  const entries = (FIELDS[collection] ?? []).flatMap((field) =>
+    valuesAt(value, field.split('.')).map((found) => `${field}=${found}`),
+  );
+  return [...new Set(entries)];
+}
+
+/** The entry of those that are asked for. */
+export function entryOf(collection: string, { field, value }: DocumentField): string {
+  if (FIELDS[collection]?.includes(field)) return `${field}=${value}`;
+  throw new CellaError('INVALID_OPTIONS', `Documents of ${collection} cannot be found by ${JSON.stringify(field)}.`);
+}
+
+function valuesAt(value: unknown, [first = '', ...rest]: readonly string[]): string[] {
+  const found: unknown =
+    typeof value === 'object' && value !== null && Object.hasOwn(value, first) ? Reflect.get(value, first) : undefined;
+  if (rest.length > 0) return Array.isArray(found) ? found.flatMap((element) => valuesAt(element, rest)) : [];
+  return typeof found === 'string' && !found.includes('\n') ? [found] : [];
+}

@@ -1,0 +1,60 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Lifelines } from './process-liveness.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cella-lifeline-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A holder whose pid says nothing here: only its file tells. */
+const unseen = '7-1-abc-1-abcdef';
+
+describe('a lifeline', () => {
+  it('tells that its holder lives, until it is closed', () => {
+    const [one, other] = [new Lifelines(folder), new Lifelines(folder)];
+    expect(other.isAlive(one.ownId)).toBe(true);
+    expect(one.ownId).toBe(one.ownId);
+    expect(one.ownId).not.toBe(other.ownId);
+    one.close();
+    one.close();
+    expect(readdirSync(folder)).toEqual([other.ownId]);
+    expect(() => one.ownId).toThrow('closed');
+    other.close();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('is what counts where the pid says nothing', () => {
+    const lifelines = new Lifelines(folder);
+    expect(lifelines.isAlive(unseen)).toBe(false);
+    expect(existsSync(join(folder, unseen))).toBe(false);
+    using holder = new DatabaseSync(join(folder, unseen));
+    expect(lifelines.isAlive(unseen)).toBe(false);
+    holder.exec('BEGIN EXCLUSIVE');
+    expect(lifelines.isAlive(unseen)).toBe(true);
+    holder.exec('COMMIT');
+    expect(lifelines.isAlive(unseen)).toBe(false);
+  });
+
+  it('of a dead holder stays that, also while others look at it', () => {
+    using looking = new DatabaseSync(join(folder, unseen));
+    looking.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
+    expect(new Lifelines(folder).isAlive(unseen)).toBe(false);
+  });
+
+  it('is swept once its holder is dead, and not before', () => {
+    const lifelines = new Lifelines(folder);
+    const { ownId: holder } = lifelines;
+    const held = '8-1-abc-1-abcdef';
+    using other = new DatabaseSync(join(folder, held));
+    other.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    writeFileSync(join(folder, unseen), '');
+    new Lifelines(folder).sweep();
+    expect(readdirSync(folder).sort()).toEqual([held, holder].sort());
+    lifelines.close();
+  });
+});

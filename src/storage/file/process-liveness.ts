@@ -1,0 +1,130 @@
+/** Tells whether the process behind an id still runs, by a file that it keeps locked. */
+
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+import { CellaError } from '../../protocol/errors.ts';
+import { type Holder, look, newHolder } from '../identity.ts';
+import { loadSqlite } from './database.ts';
+import { sqliteCode, storageFailed, storageMoved, systemCode } from './errors.ts';
+
+const BUSY = 5;
+const CANNOT_OPEN = 14;
+/** Without a journal, as nothing is ever written. */
+const exclusive = 'PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE';
+const shared = 'BEGIN; SELECT count(*) FROM sqlite_schema';
+
+export class Lifelines {
+  readonly #folder: string;
+  #own: { readonly holder: Holder; readonly lock: DatabaseSync } | undefined;
+  #closed = false;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** This holder's name; its lock is taken at the first call. */
+  get ownId(): Holder {
+    if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
+    this.#own ??= this.#hold();
+    return this.#own.holder;
+  }
+
+  /** Fails if the folder is no longer the one that was opened: its own file would be there. */
+  check(): void {
+    const { ownId: holder } = this;
+    if (existsSync(this.#path(holder))) return;
+    throw storageMoved(dirname(this.#folder));
+  }
+
+  isAlive(holder: Holder): boolean {
+    const sight = look(holder);
+    if (sight !== 'unseen') return sight === 'alive';
+    const lock = this.#tryLock(holder, 'look');
+    if (typeof lock === 'object') lock.close();
+    return lock === 'held';
+  }
+
+  /** Whether anybody has the folder open. */
+  get inUse(): boolean {
+    try {
+      return readdirSync(this.#folder).some((holder) => this.isAlive(holder));
+    } catch (cause) {
+      if (systemCode(cause) === 'ENOENT') return false;
+      throw cause instanceof CellaError ? cause : storageFailed('read', this.#folder, cause);
+    }
+  }
+
+  /** `let go`: the process may live, and has closed what it had open. */
+  statusOf(holder: Holder): 'has it' | 'let go' | 'ended' {
+    if (look(holder) === 'dead') return 'ended';
+    if (!existsSync(this.#path(holder))) return 'let go';
+    return this.isAlive(holder) ? 'has it' : 'ended';
+  }
+
+  /** Removes what holders have left behind that did not close. */
+  sweep(): void {
+    for (const holder of existsSync(this.#folder) ? readdirSync(this.#folder) : []) {
+      if (look(holder) === 'alive') continue;
+      const lock = this.#tryLock(holder, 'look');
+      if (typeof lock !== 'object') continue;
+      // Removed while nobody else can hold it: whoever is about to finds it locked, or gone.
+      rmSync(this.#path(holder), { force: true });
+      lock.close();
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    const own = this.#own;
+    this.#own = undefined;
+    if (!own) return;
+    rmSync(this.#path(own.holder), { force: true });
+    own.lock.close();
+  }
+
+  #hold(): { holder: Holder; lock: DatabaseSync } {
+    try {
+      mkdirSync(this.#folder, { mode: 0o700 });
+    } catch (cause) {
+      if (systemCode(cause) !== 'EEXIST') throw storageFailed('make the folder', this.#folder, cause);
+    }
+    for (let attempt = 0; attempt < 10; attempt += 1) {
+      const holder = newHolder();
+      const lock = this.#tryLock(holder, 'hold');
+      if (typeof lock !== 'object') continue;
+      if (existsSync(this.#path(holder))) {
+        chmodSync(this.#path(holder), 0o600);
+        return { holder, lock };
+      }
+      lock.close(); // swept before it was locked
+    }
+    throw storageFailed('lock a file in', this.#folder, new Error('what is made there is gone at once'));
+  }
+
+  /**
+   * SQLite's own lock on an empty file, as Node offers no other that ends with the process. One may hold it, or any
+   * number may look: those never take each other for the holder.
+   */
+  #tryLock(holder: Holder, purpose: 'hold' | 'look'): DatabaseSync | 'held' | 'missing' {
+    const path = this.#path(holder);
+    const url = pathToFileURL(path);
+    url.searchParams.set('mode', purpose === 'hold' ? 'rwc' : 'rw');
+    let lock: DatabaseSync | undefined;
+    try {
+      lock = new (loadSqlite().DatabaseSync)(url);
+      lock.exec(purpose === 'hold' ? exclusive : shared);
+      return lock;
+    } catch (cause) {
+      lock?.close();
+      if (sqliteCode(cause) === BUSY) return 'held';
+      if (sqliteCode(cause) === CANNOT_OPEN && purpose === 'look' && !existsSync(path)) return 'missing';
+      throw storageFailed('lock', path, cause);
+    }
+  }
+
+  #path(holder: Holder): string {
+    return join(this.#folder, holder);
+  }
+}

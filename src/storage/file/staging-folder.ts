@@ -1,0 +1,64 @@
+/** Holds files and folders that are being written or removed. Each is named after the process that does so. */
+
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeFolder } from './durable-files.ts';
+import { systemCode } from './errors.ts';
+import type { Lifelines } from './process-liveness.ts';
+
+export class StagingFolder {
+  readonly folder: string;
+  readonly #lifelines: Lifelines;
+  #count = 0;
+
+  constructor(folder: string, lifelines: Lifelines) {
+    this.folder = folder;
+    this.#lifelines = lifelines;
+  }
+
+  /** A folder that nobody takes for anything else, and that is swept once this process has ended. */
+  async make(): Promise<string> {
+    const path = this.#name();
+    this.#lifelines.check();
+    await makeFolder(this.folder);
+    await mkdir(path, { mode: 0o700 });
+    return path;
+  }
+
+  /** The path of a file that is swept once this process has ended. It is up to the caller to make and remove it. */
+  async file(): Promise<string> {
+    const path = this.#name();
+    this.#lifelines.check();
+    await makeFolder(this.folder);
+    return path;
+  }
+
+  /** Takes a folder out of sight at once, and removes it then. False where it is not there. */
+  async discard(path: string): Promise<boolean> {
+    this.#lifelines.check();
+    await makeFolder(this.folder);
+    const scrap = this.#name();
+    try {
+      await rename(path, scrap);
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return false;
+      throw error;
+    }
+    await rm(scrap, { recursive: true, force: true });
+    return true;
+  }
+
+  /** Removes what is left of processes that have ended. What cannot be removed waits for the next sweep. */
+  async sweep(): Promise<void> {
+    for (const name of await readdir(this.folder).catch(() => [])) {
+      const [holder = ''] = name.split('.');
+      if (this.#lifelines.isAlive(holder)) continue;
+      await rm(join(this.folder, name), { recursive: true, force: true }).catch(() => {});
+    }
+  }
+
+  #name(): string {
+    this.#count += 1;
+    return join(this.folder, `${this.#lifelines.ownId}.${this.#count}`);
+  }
+}

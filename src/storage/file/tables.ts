@@ -1,0 +1,298 @@
+/** Records, documents, deps and transcripts: stores with one SQLite row per item. */
+
+import { giveWay } from '../../lib/event-loop.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { checkPackageName, parseRequirement } from '../../protocol/requirement.ts';
+import type {
+  DamagedRecord,
+  DepsStore,
+  DocumentCondition,
+  DocumentField,
+  DocumentPage,
+  DocumentStore,
+  ListDocuments,
+  ListRecords,
+  RecordStore,
+  StoredDocument,
+  TranscriptStore,
+} from '../contract.ts';
+import {
+  checkCollection,
+  checkId,
+  documentText,
+  entriesOf,
+  entryOf,
+  isIndexed,
+  type KeptDocument,
+  PAGE_CHARACTERS,
+  pageOf,
+  rangeOf,
+  readDocument,
+} from '../document-format.ts';
+import type { SessionRecord } from '../session-record.ts';
+import { type ParsedRecord, parseRecord, recordText } from '../validation.ts';
+import type { Database, Row, SqliteConnection } from './database.ts';
+import { agentColumn, scopeColumn } from './schema.ts';
+
+/** Keys that are read at a time. */
+const PAGE = 500;
+
+export class FileRecords implements RecordStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async get(agentKey: string): Promise<SessionRecord | undefined> {
+    const row = await this.#database.read((db) =>
+      db.get('SELECT record FROM records WHERE agent = ?', agentColumn(agentKey)),
+    );
+    if (!row) return undefined;
+    const parsed = parseRecord(String(row.record));
+    if ('record' in parsed) return parsed.record;
+    throw new CellaError(
+      'STORAGE_FAILED',
+      `Cannot read the record of agent ${JSON.stringify(agentKey)} in ${this.#database.path}: ${parsed.reason}. ` +
+        'Use the version of Cella that wrote it, or delete the agent.',
+      { details: { agentKey, path: this.#database.path } },
+    );
+  }
+
+  async put(agentKey: string, record: SessionRecord): Promise<void> {
+    const text = recordText(agentKey, record);
+    await this.#database.writeDurably((db) =>
+      db.run(
+        'INSERT INTO records (agent, record) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET record = excluded.record',
+        agentColumn(agentKey),
+        text,
+      ),
+    );
+  }
+
+  async list({ which }: ListRecords = {}): Promise<SessionRecord[]> {
+    const all = await this.#all(which);
+    return all.flatMap(({ parsed }) => ('record' in parsed ? [parsed.record] : []));
+  }
+
+  async damaged(): Promise<DamagedRecord[]> {
+    const all = await this.#all();
+    return all.flatMap(({ agentKey, parsed }) => ('reason' in parsed ? [{ agentKey, reason: parsed.reason }] : []));
+  }
+
+  async delete(agentKey: string): Promise<boolean> {
+    const changes = await this.#database.writeDurably((db) =>
+      db.run('DELETE FROM records WHERE agent = ?', agentColumn(agentKey)),
+    );
+    return changes > 0;
+  }
+
+  async #all(which: ListRecords['which'] = () => true): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
+    const all: { agentKey: string; parsed: ParsedRecord }[] = [];
+    const rows = 'SELECT rowid AS number, agent FROM records WHERE rowid > ? ORDER BY rowid LIMIT ?';
+    for (let [after, more] = [0, true]; more; ) {
+      const page = await this.#database.read((db) => [...db.iterate(rows, after, PAGE)]);
+      for (const { number, agent } of page) {
+        await giveWay();
+        after = Number(number);
+        const agentKey: string = JSON.parse(String(agent));
+        if (!which(agentKey)) continue;
+        const text = 'SELECT record FROM records WHERE agent = ?';
+        const row = await this.#database.read((db) => db.get(text, agentColumn(agentKey)));
+        // Deleted since its key was read.
+        if (row) all.push({ agentKey, parsed: parseRecord(String(row.record)) });
+      }
+      more = page.length === PAGE;
+    }
+    return all;
+  }
+}
+
+export class FileDocuments implements DocumentStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async get(collection: string, id: string): Promise<StoredDocument | undefined> {
+    const place = [checkCollection(collection), checkId(id)] as const;
+    const row = await this.#database.read((db) =>
+      db.get('SELECT id, revision, document FROM documents WHERE collection = ? AND id = ?', ...place),
+    );
+    return row && readDocument(collection, toKept(row), this.#database.path);
+  }
+
+  async put(
+    collection: string,
+    id: string,
+    value: unknown,
+    { ifRevision }: DocumentCondition = {},
+  ): Promise<number | undefined> {
+    const place = [checkCollection(collection), checkId(id)] as const;
+    const text = documentText(collection, id, value);
+    return this.#database.writeDurably((db) => {
+      if (!holds(db, place, ifRevision)) return undefined;
+      const put = 'INSERT OR REPLACE INTO documents (collection, id, document) VALUES (?, ?, ?) RETURNING revision';
+      const revision = Number(db.get(put, ...place, text)?.revision);
+      if (isIndexed(collection)) {
+        db.run(UNINDEX, ...place);
+        for (const entry of entriesOf(collection, value)) db.run(INDEX, collection, entry, id);
+      }
+      return revision;
+    });
+  }
+
+  async delete(collection: string, id: string, { ifRevision }: DocumentCondition = {}): Promise<boolean> {
+    const place = [checkCollection(collection), checkId(id)] as const;
+    return this.#database.writeDurably((db) => {
+      if (!holds(db, place, ifRevision)) return false;
+      if (isIndexed(collection)) db.run(UNINDEX, ...place);
+      return db.run('DELETE FROM documents WHERE collection = ? AND id = ?', ...place) > 0;
+    });
+  }
+
+  async list(collection: string, options: ListDocuments = {}): Promise<DocumentPage> {
+    checkCollection(collection);
+    const { from, inclusive, to, limit } = rangeOf(options);
+    const range = `f.collection = ? AND f.id ${inclusive ? '>=' : '>'} ? AND f.id < ?`;
+    const { where } = options;
+    const rows = where
+      ? `SELECT d.id, d.revision, d.document FROM document_fields f JOIN documents d USING (collection, id) WHERE ${range} AND f.entry = ? ORDER BY f.id LIMIT ?`
+      : `SELECT f.id, f.revision, f.document FROM documents f WHERE ${range} ORDER BY f.id LIMIT ?`;
+    const wanted = where ? [entryOf(collection, where)] : [];
+    return this.#database.read((db) => {
+      const kept: KeptDocument[] = [];
+      let characters = 0;
+      for (const row of db.iterate(rows, collection, from, to, ...wanted, limit + 1)) {
+        if (kept.length === limit || characters >= PAGE_CHARACTERS) return pageOf(kept, true);
+        const document = toKept(row);
+        kept.push(document);
+        characters += document.text.length;
+      }
+      return pageOf(kept, false);
+    });
+  }
+
+  async count(collection: string, where?: DocumentField): Promise<number> {
+    checkCollection(collection);
+    const rows = where
+      ? 'SELECT count(*) AS number FROM document_fields WHERE collection = ? AND entry = ?'
+      : 'SELECT count(*) AS number FROM documents WHERE collection = ?';
+    const wanted = where ? [entryOf(collection, where)] : [];
+    return Number((await this.#database.read((db) => db.get(rows, collection, ...wanted)))?.number);
+  }
+}
+
+const UNINDEX = 'DELETE FROM document_fields WHERE collection = ? AND id = ?';
+const INDEX = 'INSERT INTO document_fields (collection, entry, id) VALUES (?, ?, ?)';
+
+function holds(db: SqliteConnection, place: readonly [string, string], ifRevision: number | undefined): boolean {
+  if (ifRevision === undefined) return true;
+  const row = db.get('SELECT revision FROM documents WHERE collection = ? AND id = ?', ...place);
+  return Number(row?.revision ?? 0) === ifRevision;
+}
+
+const toKept = ({ id, revision, document }: Row): KeptDocument => ({
+  id: String(id),
+  revision: Number(revision),
+  text: String(document),
+});
+
+export class FileDeps implements DepsStore {
+  readonly #database: Database;
+  readonly #scope: string;
+
+  constructor(database: Database, scope?: string) {
+    this.#database = database;
+    this.#scope = scopeColumn(scope);
+  }
+
+  list(): Promise<string[]> {
+    return this.#database.read((db) => {
+      const rows = db.iterate('SELECT requirement FROM deps WHERE scope = ? ORDER BY name', this.#scope);
+      return [...rows].map(({ requirement }) => String(requirement));
+    });
+  }
+
+  async add(requirement: string): Promise<boolean> {
+    const { name, text } = parseRequirement(requirement);
+    const changes = await this.#database.writeDurably((db) =>
+      db.run(
+        'INSERT INTO deps (scope, name, requirement) VALUES (?, ?, ?) ON CONFLICT (scope, name) ' +
+          'DO UPDATE SET requirement = excluded.requirement WHERE requirement <> excluded.requirement',
+        this.#scope,
+        name,
+        text,
+      ),
+    );
+    return changes > 0;
+  }
+
+  async remove(name: string): Promise<boolean> {
+    const checked = checkPackageName(name);
+    const changes = await this.#database.writeDurably((db) =>
+      db.run('DELETE FROM deps WHERE scope = ? AND name = ?', this.#scope, checked),
+    );
+    return changes > 0;
+  }
+
+  async deleteAll(): Promise<void> {
+    await this.#database.writeDurably((db) => db.run('DELETE FROM deps WHERE scope = ?', this.#scope));
+  }
+}
+
+const asJson = (text: string): string => JSON.stringify(text);
+
+export class FileTranscripts implements TranscriptStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async put(agentKey: string, id: string, { revision, text }: { revision: number; text: string }): Promise<boolean> {
+    const changes = await this.#database.writeDurably((db) =>
+      db.run(
+        'INSERT INTO transcripts (agent, id, revision, text) VALUES (?, ?, ?, ?) ON CONFLICT (agent, id) ' +
+          'DO UPDATE SET revision = excluded.revision, text = excluded.text WHERE revision < excluded.revision',
+        agentColumn(agentKey),
+        asJson(id),
+        revision,
+        asJson(text),
+      ),
+    );
+    return changes > 0;
+  }
+
+  async get(agentKey: string, id: string): Promise<{ revision: number; text: string } | undefined> {
+    const row = await this.#database.read((db) =>
+      db.get('SELECT revision, text FROM transcripts WHERE agent = ? AND id = ?', agentColumn(agentKey), asJson(id)),
+    );
+    return row && { revision: Number(row.revision), text: String(JSON.parse(String(row.text))) };
+  }
+
+  list(agentKey: string): Promise<string[]> {
+    return this.#database.read((db) => {
+      const rows = db.iterate('SELECT id FROM transcripts WHERE agent = ? ORDER BY number', agentColumn(agentKey));
+      return [...rows].map(({ id }) => String(JSON.parse(String(id))));
+    });
+  }
+
+  bytes(agentKey: string): Promise<number> {
+    // Read from what each row says of itself, and not from the texts.
+    const sum = 'SELECT coalesce(sum(octet_length(text)), 0) AS bytes FROM transcripts WHERE agent = ?';
+    return this.#database.read((db) => Number(db.get(sum, agentColumn(agentKey))?.bytes));
+  }
+
+  async delete(agentKey: string, id: string): Promise<boolean> {
+    const changes = await this.#database.writeDurably((db) =>
+      db.run('DELETE FROM transcripts WHERE agent = ? AND id = ?', agentColumn(agentKey), asJson(id)),
+    );
+    return changes > 0;
+  }
+
+  async deleteAll(agentKey: string): Promise<void> {
+    await this.#database.writeDurably((db) => db.run('DELETE FROM transcripts WHERE agent = ?', agentColumn(agentKey)));
+  }
+}

@@ -1,0 +1,186 @@
+/** Tools and skills as plain files, `<folder>/NAME.yaml` and `NAME.py`, which a person may edit, add and remove. */
+
+import { createHash } from 'node:crypto';
+import type { BigIntStats } from 'node:fs';
+import { type FileHandle, link, lstat, rename, rm, unlink } from 'node:fs/promises';
+import { giveWay } from '../../lib/event-loop.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { checkName } from '../../protocol/namespace-models.ts';
+import type { StoredText, TextStore } from '../contract.ts';
+import { checkText, MOST_TEXT_BYTES } from '../validation.ts';
+import { isStable, syncFolder, writeFileDurably } from './durable-files.ts';
+import { guarded, systemCode } from './errors.ts';
+import { FolderCount, listFiles, type NamedFile, openRegularFile, pathOfName } from './regular-files.ts';
+import type { StagingFolder } from './staging-folder.ts';
+
+/** Files that are looked at together. */
+const AT_ONCE = 64;
+/** A folder with more files is not looked at for each call: what others change in it is seen a little later. */
+const SMALL = 256;
+/** As long as so many looks would take, and no longer than this. */
+const TIMES = 20;
+const LONGEST_KNOWN_MS = 2000;
+
+interface TextFolderOptions {
+  readonly folder: string;
+  readonly scrap: StagingFolder;
+  /** For messages: "tool". */
+  readonly what: string;
+  readonly ending: string;
+}
+
+export class FileTexts implements TextStore {
+  readonly #place: TextFolderOptions;
+  readonly #stamps = new FileVersions();
+  readonly #count: FolderCount;
+  #known: { readonly version: string; readonly until: number } | undefined;
+  #writes = 0;
+
+  constructor(place: TextFolderOptions) {
+    this.#place = place;
+    this.#count = new FolderCount(place.folder);
+  }
+
+  /** What cannot be read is left out here, and told by `get`. */
+  async list(): Promise<StoredText[]> {
+    const texts: StoredText[] = [];
+    for (const entry of await this.#entries()) {
+      const text = await this.#read(entry).catch(() => undefined);
+      if (text) texts.push(text);
+    }
+    return texts;
+  }
+
+  async get(name: string): Promise<StoredText | undefined> {
+    const { path, checked } = await this.#find(name);
+    return this.#read({ name: checked, path });
+  }
+
+  async put(name: string, text: string, { ifAbsent = false }: { readonly ifAbsent?: boolean } = {}): Promise<boolean> {
+    const { folder, scrap, what } = this.#place;
+    const { path, checked } = await this.#find(name);
+    checkText(what, checked, text);
+    return guarded('write', path, async () => {
+      const unfinished = await scrap.file();
+      try {
+        await writeFileDurably(unfinished, text);
+        if (ifAbsent) await link(unfinished, path);
+        else await rename(unfinished, path);
+      } catch (error) {
+        if (ifAbsent && systemCode(error) === 'EEXIST') return false;
+        throw error;
+      } finally {
+        await rm(unfinished, { force: true });
+      }
+      this.#changed();
+      this.#count.added();
+      await syncFolder(folder);
+      return true;
+    });
+  }
+
+  async delete(name: string): Promise<boolean> {
+    const { path } = await this.#find(name);
+    return guarded('delete', path, async () => {
+      try {
+        await unlink(path);
+      } catch (error) {
+        if (systemCode(error) === 'ENOENT') return false;
+        throw error;
+      }
+      this.#changed();
+      await syncFolder(this.#place.folder);
+      return true;
+    });
+  }
+
+  holds(count: number): Promise<boolean> {
+    return guarded('read', this.#place.folder, () => this.#count.holds(count));
+  }
+
+  /** Of a large folder it is known for a while; what is written here changes it at once. */
+  async version(): Promise<string> {
+    const begun = performance.now();
+    if (this.#known && begun < this.#known.until) return this.#known.version;
+    const writes = this.#writes;
+    const entries = await this.#entries();
+    const hash = createHash('sha256');
+    for (let at = 0; at < entries.length; at += AT_ONCE) {
+      await giveWay();
+      const some = entries.slice(at, at + AT_ONCE);
+      const stamps = await Promise.all(some.map(({ path }) => this.#stamps.of(path).catch(() => 'unreadable')));
+      for (const [index, { name }] of some.entries()) hash.update(`${JSON.stringify(name)} ${stamps[index]}\n`);
+    }
+    const version = hash.digest('hex');
+    const now = performance.now();
+    const until = now + Math.min(LONGEST_KNOWN_MS, TIMES * (now - begun));
+    this.#known = entries.length > SMALL && writes === this.#writes ? { version, until } : undefined;
+    return version;
+  }
+
+  #changed(): void {
+    this.#writes += 1;
+    this.#known = undefined;
+  }
+
+  #entries(): Promise<NamedFile[]> {
+    const { folder, ending } = this.#place;
+    return guarded('read', folder, () => listFiles(folder, ending));
+  }
+
+  async #find(name: string): Promise<{ checked: string; path: string }> {
+    const { folder, ending, what } = this.#place;
+    const checked = checkName(name, what);
+    return { checked, path: await guarded('read', folder, () => pathOfName(folder, checked, ending)) };
+  }
+
+  #read({ name, path }: NamedFile): Promise<StoredText | undefined> {
+    return guarded('read', path, async () => {
+      const file = await openRegularFile(path);
+      if (!file) return undefined;
+      try {
+        const { size, mtimeMs } = await file.stat();
+        if (size > MOST_TEXT_BYTES) {
+          throw new CellaError(
+            'STORAGE_FAILED',
+            `Cannot read ${path}: it has ${size} bytes, and at most ${MOST_TEXT_BYTES} may be.`,
+          );
+        }
+        return { name, text: await file.readFile('utf8'), updatedAt: Math.trunc(mtimeMs), where: path };
+      } finally {
+        await file.close();
+      }
+    });
+  }
+}
+
+class FileVersions {
+  readonly #known = new Map<string, { readonly facts: string; readonly stamp: string }>();
+
+  /** Read where it must be: a file that was left alone for longer than a tick is known by its times. */
+  async of(path: string): Promise<string> {
+    const known = this.#known.get(path);
+    if (known && known.facts === factsOf(await lstat(path, { bigint: true }))) return known.stamp;
+    const file = await openRegularFile(path);
+    try {
+      return file ? await this.#stamp(path, file) : 'none';
+    } finally {
+      await file?.close();
+    }
+  }
+
+  async #stamp(path: string, file: FileHandle): Promise<string> {
+    const stats = await file.stat({ bigint: true });
+    // Nobody reads a text that is too long.
+    if (stats.size > MOST_TEXT_BYTES) return factsOf(stats);
+    const settled = isStable(stats);
+    const content = createHash('sha256')
+      .update(await file.readFile())
+      .digest('hex');
+    const stamp = `${stats.mtimeNs} ${content}`;
+    if (settled) this.#known.set(path, { facts: factsOf(stats), stamp });
+    return stamp;
+  }
+}
+
+const factsOf = ({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string => [ino, size, mtimeNs, ctimeNs].join(' ');

@@ -1,0 +1,90 @@
+/** The handle of an acquired lock, and the errors about locks that all storages share. */
+
+import { basename } from 'node:path';
+import { CellaError } from '../protocol/errors.ts';
+import type { Lock, LockHolder, LockState } from './contract.ts';
+
+type State =
+  | { readonly kind: 'held' | 'doubtful' | 'lost' }
+  | { readonly kind: 'released'; readonly done: Promise<void> };
+
+export class LockHandle implements Lock {
+  readonly key: string;
+  readonly #letGo: () => Promise<void>;
+  readonly #watchers = new Set<(state: LockState) => void>();
+  #state: State = { kind: 'held' };
+  #told: LockState = 'held';
+
+  constructor(key: string, letGo: () => Promise<void>) {
+    this.key = key;
+    this.#letGo = letGo;
+  }
+
+  get held(): boolean {
+    return this.#state.kind === 'held';
+  }
+
+  get state(): LockState {
+    return this.#state.kind;
+  }
+
+  watch(told: (state: LockState) => void): () => void {
+    this.#watchers.add(told);
+    return () => this.#watchers.delete(told);
+  }
+
+  release(): Promise<void> {
+    const state = this.#state;
+    if (state.kind === 'lost') return Promise.resolve();
+    const done = state.kind === 'released' ? state.done.catch(() => this.#letGo()) : this.#letGo();
+    this.#state = { kind: 'released', done };
+    return done;
+  }
+
+  /** Not held from now on, and nobody is told yet: one question to the storage mostly settles it. */
+  suspect(): void {
+    if (this.#state.kind === 'held') this.#state = { kind: 'doubtful' };
+  }
+
+  /** For storages whose locks end by themselves when nobody renews them. What was lost or let go of stays so. */
+  setState(kind: 'held' | 'doubtful' | 'lost'): void {
+    const before = this.#state.kind;
+    if (before === 'released' || before === 'lost') return;
+    this.#state = { kind };
+    if (before === kind && this.#told === kind) return;
+    this.#told = kind;
+    for (const told of this.#watchers) told(kind);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+}
+
+export function lockBusy(
+  agentKey: string,
+  { pid, host, command, since }: Omit<LockHolder, 'id'> & { command: string },
+): CellaError {
+  const process = `process ${pid}${command ? ` (${command})` : ''} on ${host}`;
+  const time = new Date(since).toISOString();
+  return new CellaError('AGENT_BUSY', `Agent ${JSON.stringify(agentKey)} is in use by ${process} since ${time}.`, {
+    details: { pid, since, host, ...(command ? { command } : {}) },
+  });
+}
+
+export function leaseLost(agentKey: string): CellaError {
+  const message = `Agent ${JSON.stringify(agentKey)} was taken over by another process: nothing more is written from here.`;
+  return new CellaError('LEASE_LOST', message, { details: { agentKey } });
+}
+
+export function lockAborted(agentKey: string, cause: unknown): CellaError {
+  return new CellaError('ABORTED', `Nobody waits for agent ${JSON.stringify(agentKey)} any longer.`, { cause });
+}
+
+/** The program and its subcommand, such as `cella chat`: other arguments may hold what is nobody's business. */
+export function ownCommand(): string {
+  const [, program = process.execPath, word = ''] = process.argv;
+  return [basename(program).replace(/\.[cm]?[jt]s$/, ''), ...(/^[a-z][a-z-]{0,19}$/.test(word) ? [word] : [])].join(
+    ' ',
+  );
+}

@@ -1,0 +1,269 @@
+/**
+ * The connection to a Redis server. A call waits a moment for a connection that is being made, and fails as soon as it
+ * is known that there is none; what is under way when the connection is lost fails and is not sent again. It comes back
+ * by itself.
+ */
+
+import type * as Redis from '@redis/client';
+import type * as Redis from '@redis/client';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Argument, RedisAddress, RedisCommands, Reply, Script } from './context.ts';
+
+const PATIENCE_MS = 900;
+
+export class RedisConnection implements RedisCommands {
+  readonly address: RedisAddress;
+  readonly #redis: typeof Redis;
+  readonly #silence: ResponseWatchdog;
+  readonly #waiting = new Set<(problem: CellaError | undefined) => void>();
+  readonly #pending = new Set<Promise<Reply>>();
+  #client: RedisClient;
+  #closed = false;
+
+  private constructor(redis: typeof Redis, address: RedisAddress) {
+    this.address = address;
+    this.#redis = redis;
+    this.#silence = new ResponseWatchdog(
+      () => newClient(redis, address),
+      () => this.#startOver(),
+    );
+    this.#client = this.#connect();
+  }
+
+  static async open(address: RedisAddress): Promise<RedisConnection> {
+    const link = new RedisConnection(await loadRedis(), address);
+    try {
+      // A connection alone proves nothing: the server may want a password, or be stuck.
+      await link.send('PING');
+      return link;
+    } catch (error) {
+      await link.close();
+      throw error;
+    }
+  }
+
+  send(...args: Argument[]): Promise<Reply> {
+    return this.#underWay(() => this.#send(args));
+  }
+
+  run({ text, sha1 }: Script, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
+    const rest = [String(keys.length), ...keys, ...args];
+    return this.#underWay(async () => {
+      try {
+        return await this.#send(['EVALSHA', sha1, ...rest]);
+      } catch (error) {
+        // The server forgets scripts when it restarts.
+        if (!(error instanceof CellaError && error.details?.reason === 'NOSCRIPT')) throw error;
+        return await this.#send(['EVAL', text, ...rest]);
+      }
+    });
+  }
+
+  /** What was asked for before is carried out, or fails within a second. May be called again. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.allSettled(this.#pending);
+    this.#client.destroy();
+  }
+
+  async #underWay(work: () => Promise<Reply>): Promise<Reply> {
+    if (this.#closed) {
+      throw new CellaError('STORAGE_FAILED', `Cannot use Redis at ${this.address.where}: the storage is closed.`);
+    }
+    this.#client.ref();
+    const reply = work();
+    this.#pending.add(reply);
+    try {
+      return await reply;
+    } finally {
+      this.#pending.delete(reply);
+      // A connection that nobody waits for does not keep the process.
+      if (this.#pending.size === 0) this.#client.unref();
+    }
+  }
+
+  async #send(args: Argument[]): Promise<Reply> {
+    if (!this.#client.isReady) await this.#ready();
+    try {
+      return await this.#silence.watch(this.#client.sendCommand<Reply>(args));
+    } catch (cause) {
+      throw this.#failure(cause);
+    }
+  }
+
+  #connect(): RedisClient {
+    const client = newClient(this.#redis, this.address);
+    client.on('ready', () => this.#tell(undefined));
+    client.on('error', (error) => this.#tell(this.#failure(error)));
+    client.connect().catch(() => {}); // told by `error`
+    return client;
+  }
+
+  #startOver(): void {
+    const gone = this.#client;
+    this.#client = this.#connect();
+    gone.destroy();
+  }
+
+  /** Resolves once there is a connection; fails with the reason once it is known that there is none. */
+  async #ready(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<CellaError | undefined>();
+    this.#waiting.add(resolve);
+    const giveUp = () => resolve(unreachable(this.address.where, 'no answer'));
+    // What has arrived while this process was busy is read first.
+    const late = setTimeout(() => setImmediate(giveUp), PATIENCE_MS);
+    try {
+      const problem = this.#client.isReady ? undefined : await promise;
+      if (problem) throw problem;
+    } finally {
+      clearTimeout(late);
+      this.#waiting.delete(resolve);
+    }
+  }
+
+  #tell(problem: CellaError | undefined): void {
+    for (const told of this.#waiting) told(problem);
+  }
+
+  #failure(cause: unknown): CellaError {
+    const { where } = this.address;
+    return cause instanceof this.#redis.ErrorReply
+      ? refused(where, cause.message)
+      : unreachable(where, reasonOf(cause));
+  }
+}
+
+const CONNECT_MS = 800;
+const RECONNECT_MS = 100;
+
+type RedisClient = ReturnType<typeof newClient>;
+
+/** It takes a while to load, and most processes never need it. */
+async function loadRedis(): Promise<typeof Redis> {
+  return await import('@redis/client');
+}
+
+function newClient({ createClient, RESP_TYPES }: typeof Redis, { url }: RedisAddress) {
+  return createClient({
+    url,
+    RESP: 2,
+    disableOfflineQueue: true,
+    disableClientInfo: true,
+    maintNotifications: 'disabled',
+    commandOptions: { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
+    socket: { connectTimeout: CONNECT_MS, reconnectStrategy: () => RECONNECT_MS },
+  });
+}
+
+/** Together less than the second after which a caller must know. */
+const SILENCE_MS = 400;
+const PULSE_MS = 450;
+/** A connection that gives no sign for so long is broken, even where others work. */
+const LONGEST_MS = 60_000;
+
+class ResponseWatchdog {
+  readonly #newClient: () => RedisClient;
+  readonly #onGone: () => void;
+  #pending = 0;
+  #lastSign = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(newClient: () => RedisClient, onGone: () => void) {
+    this.#newClient = newClient;
+    this.#onGone = onGone;
+  }
+
+  /** Around each command. */
+  async watch<T>(answer: Promise<T>): Promise<T> {
+    if (this.#pending === 0) this.#lastSign = performance.now();
+    this.#pending += 1;
+    this.#timer ??= setTimeout(() => this.#listen(), SILENCE_MS);
+    try {
+      return await answer;
+    } finally {
+      this.#pending -= 1;
+      this.#lastSign = performance.now();
+      if (this.#pending === 0) this.#stop();
+    }
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  async #listen(): Promise<void> {
+    const timer = this.#timer;
+    // What has arrived while this process was busy is read first.
+    await new Promise((resolve) => setImmediate(resolve));
+    const since = this.#lastSign;
+    const quiet = performance.now() - since;
+    const alive = quiet < SILENCE_MS / 2 || (quiet < LONGEST_MS && (await answersPing(this.#newClient())));
+    // Everything was answered meanwhile.
+    if (this.#timer !== timer) return;
+    this.#timer = setTimeout(() => this.#listen(), SILENCE_MS / 2);
+    if (!alive && this.#lastSign === since) this.#onGone();
+  }
+}
+
+async function answersPing(client: RedisClient): Promise<boolean> {
+  client.on('error', () => client.destroy());
+  const late = setTimeout(() => setImmediate(() => client.destroy()), PULSE_MS);
+  try {
+    await client.connect();
+    await client.sendCommand(['PING']);
+    return true;
+  } catch {
+    return false; // whatever it is, it is no answer
+  } finally {
+    clearTimeout(late);
+    client.destroy();
+  }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ENOTFOUND: 'there is no host of that name',
+  EAI_AGAIN: 'the name of the host cannot be looked up at the moment',
+  EHOSTUNREACH: 'there is no way to the host',
+  ENETUNREACH: 'there is no way to the host',
+  ECONNRESET: 'the connection was cut',
+  EPIPE: 'the connection was cut',
+  ETIMEDOUT: 'it does not answer',
+};
+
+/** The server is there and will have nothing to do with us, or not yet. */
+const REFUSALS = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|Client sent AUTH|DB index)|LOADING|MASTERDOWN)/;
+
+const PASSWORD = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|Client sent AUTH))/;
+
+export function unreachable(where: string, reason: string): CellaError {
+  const next = PASSWORD.test(reason)
+    ? 'Correct the user and the password in its address.'
+    : 'Start it, or use file storage.';
+  return new CellaError('STORAGE_UNREACHABLE', `Redis did not answer at ${where} (${reason}). ${next}`, {
+    details: { where, reason },
+  });
+}
+
+/** From an error that the server answered with. */
+export function refused(where: string, message: string): CellaError {
+  if (REFUSALS.test(message)) return unreachable(where, message);
+  const [word = ''] = message.split(' ', 1);
+  const advice: Record<string, string> = {
+    OOM: ' Give the server more memory (maxmemory).',
+    MISCONF: ' It cannot save to its disk: look at its log.',
+    READONLY: ' It is a replica: use the address of the primary.',
+  };
+  return new CellaError('STORAGE_FAILED', `Redis refused a command at ${where}: ${message}.${advice[word] ?? ''}`, {
+    details: { where, reason: word },
+  });
+}
+
+/** Errors of the client are not passed on: some of them carry its options. */
+function reasonOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : '';
+  const inner = cause instanceof AggregateError ? cause.errors[0] : undefined;
+  return reasons[code] ?? (inner ? reasonOf(inner) : cause.message);
+}

@@ -1,0 +1,143 @@
+/** What every Redis store works with: the server address, key names, Lua scripts, and parsed replies. */
+
+import { createHash } from 'node:crypto';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Clock } from '../contract.ts';
+
+/** A way to the server: the connection itself, or one that lets writes through only for whoever has a lock. */
+export interface RedisCommands {
+  readonly address: RedisAddress;
+  send(...args: Argument[]): Promise<Reply>;
+  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<Reply>;
+}
+
+export interface RedisContext {
+  readonly link: RedisCommands;
+  readonly keys: Keys;
+  readonly clock: Clock;
+}
+
+export interface RedisAddress {
+  readonly url: string;
+  /** For messages: the url without user and password. */
+  readonly where: string;
+  readonly prefix: string;
+}
+
+/** None of these ends a prefix, and none means anything in a pattern. */
+const PREFIX = /^[A-Za-z0-9._:-]{1,100}$/;
+
+export function parseAddress(url: unknown, prefix: unknown): RedisAddress {
+  if (typeof prefix !== 'string' || !PREFIX.test(prefix)) {
+    throw invalid(
+      `${JSON.stringify(prefix)} cannot be the prefix of keys: use 1 to 100 of letters, digits and . _ : -`,
+    );
+  }
+  const where = parseUrl(url);
+  return { url: String(url), where, prefix };
+}
+
+/** Gives what may be shown. The url itself is never part of an error: it may hold a password in any place. */
+function parseUrl(url: unknown): string {
+  const expected =
+    'write it as redis://host:6379, or rediss:// for TLS, with user:password@ and /database where needed';
+  const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined;
+  if (!parsed) throw invalid(`The address of the Redis server is not a url: ${expected}`);
+  const { protocol, hostname, host, pathname, search, hash } = parsed;
+  if (!['redis:', 'rediss:'].includes(protocol)) {
+    throw invalid(`The address of the Redis server does not begin with redis:// or rediss://: ${expected}`);
+  }
+  if (hostname === '') throw invalid(`The address of the Redis server names no host: ${expected}`);
+  if (!/^\/?\d{0,5}$/.test(pathname) || search || hash) {
+    throw invalid(`The address of the Redis server ends in something that is no database number: ${expected}`);
+  }
+  if (!decodable(parsed.username) || !decodable(parsed.password)) {
+    throw invalid(
+      'The user or password in the address of the Redis server holds a % that is not followed by two digits',
+    );
+  }
+  return `${protocol}//${host}${pathname === '/' ? '' : pathname}`;
+}
+
+function decodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false; // that is the answer
+  }
+}
+
+const invalid = (message: string): CellaError => new CellaError('INVALID_OPTIONS', `${message}.`);
+
+/** An agent key, or an id, as part of a name: JSON tells all texts apart, lone surrogates too. */
+export const quoted = (text: string): string => JSON.stringify(text);
+
+export const unquoted = (text: string): string => String(JSON.parse(text));
+
+export class Keys {
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  /** Those of a scope: no key outside of it begins with the same, as JSON ends where it ends, whatever it holds. */
+  scoped(name: string): Keys {
+    return new Keys(this.of('scope', quoted(name)));
+  }
+
+  /** `part` is one of ours and holds no bar. What follows it may be any text. */
+  of(part: string, ...rest: readonly string[]): string {
+    return [this.#prefix, part, ...rest].join('|');
+  }
+}
+
+export interface Script {
+  readonly text: string;
+  readonly sha1: string;
+}
+
+export function script(text: string): Script {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+}
+
+export type Reply = Buffer | string | number | null | Reply[];
+
+export type Argument = string | Buffer;
+
+const isNothing = (reply: Reply | undefined): reply is null | undefined => reply === null || reply === undefined;
+
+export function asBytes(reply: Reply | undefined): Buffer {
+  if (Buffer.isBuffer(reply)) return reply;
+  if (typeof reply === 'string') return Buffer.from(reply);
+  throw strange(reply);
+}
+
+export const asText = (reply: Reply | undefined): string => asBytes(reply).toString();
+
+export const asTextIfAny = (reply: Reply | undefined): string | undefined =>
+  isNothing(reply) ? undefined : asText(reply);
+
+export function asNumber(reply: Reply | undefined): number {
+  const number = typeof reply === 'number' ? reply : Number(asText(reply));
+  if (Number.isNaN(number)) throw strange(reply);
+  return number;
+}
+
+export function asList(reply: Reply | undefined): Reply[] {
+  if (Array.isArray(reply)) return reply;
+  throw strange(reply);
+}
+
+/** From `field, value, field, value`. */
+export function asPairs(reply: Reply | undefined): [string, Buffer][] {
+  const list = asList(reply);
+  const pairs: [string, Buffer][] = [];
+  for (let at = 0; at + 1 < list.length; at += 2) pairs.push([asText(list[at]), asBytes(list[at + 1])]);
+  return pairs;
+}
+
+function strange(reply: unknown): CellaError {
+  return new CellaError('STORAGE_FAILED', `Redis answered with something else than was asked for (${typeof reply}).`);
+}

@@ -1,0 +1,205 @@
+/** Views of a storage: one scope of it, one fenced by a lock, and text stores that overlay another. */
+
+import { sortedInSlices } from '../lib/event-loop.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { BootstrapConfig } from './bootstrap-config.ts';
+import type {
+  AcquireOptions,
+  ArtifactStore,
+  DepsStore,
+  Lock,
+  LockHolder,
+  Locks,
+  Storage,
+  StoredText,
+  TextStore,
+} from './contract.ts';
+import { LockHandle, leaseLost, lockBusy, ownCommand } from './lock-handle.ts';
+
+export interface ScopedStores {
+  readonly skills: TextStore;
+  readonly artifacts: ArtifactStore;
+  readonly deps: DepsStore;
+}
+
+export class ScopedStorage implements Storage {
+  readonly checkpoints: Storage['checkpoints'];
+  readonly records: Storage['records'];
+  readonly events: Storage['events'];
+  readonly locks: Storage['locks'];
+  readonly transcripts: Storage['transcripts'];
+  readonly tools: TextStore;
+  readonly documents: Storage['documents'];
+  readonly skills: TextStore;
+  readonly artifacts: ArtifactStore;
+  readonly deps: DepsStore;
+  readonly #whole: Storage;
+  readonly #scope: string;
+  readonly #again: (whole: Storage) => Storage;
+
+  /** `again` makes the same view of another storage. */
+  constructor(
+    whole: Storage,
+    scope: string,
+    { skills, artifacts, deps }: ScopedStores,
+    again = (other: Storage) => other.scope(scope),
+  ) {
+    this.#again = again;
+    this.#whole = whole;
+    this.#scope = scope;
+    this.checkpoints = whole.checkpoints;
+    this.records = whole.records;
+    this.events = whole.events;
+    this.locks = whole.locks;
+    this.transcripts = whole.transcripts;
+    this.tools = whole.tools;
+    this.documents = whole.documents;
+    this.skills = skills;
+    this.artifacts = artifacts;
+    this.deps = deps;
+  }
+
+  fenced(lock: Lock): Storage {
+    return this.#again(this.#whole.fenced(lock));
+  }
+
+  /** Scopes do not nest: this is the same as asking the whole storage. */
+  scope(name: string): Storage {
+    return this.#whole.scope(name);
+  }
+
+  deleteScope(name: string): Promise<void> {
+    return this.#whole.deleteScope(name);
+  }
+
+  toBootstrapConfig(): BootstrapConfig {
+    return { ...this.#whole.toBootstrapConfig(), scope: this.#scope };
+  }
+
+  deleteAgent(agentKey: string): Promise<void> {
+    return this.#whole.deleteAgent(agentKey);
+  }
+
+  close(): Promise<void> {
+    return this.#whole.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+export function checkScope(name: string): string {
+  if (name !== '') return name;
+  throw new CellaError('INVALID_NAME', 'A scope of a storage must have a name.');
+}
+
+type OwnMembers = 'locks' | 'fenced' | 'scope' | 'deleteScope' | 'toBootstrapConfig' | typeof Symbol.asyncDispose;
+type FencedStores = Omit<Storage, OwnMembers> & {
+  readonly scopes: { of(name: string): ScopedStores; delete(name: string): Promise<void> };
+};
+
+/** `whole` is the storage that the lock is one of. */
+export function fencedStorage(whole: Storage, lock: Lock, parts: FencedStores): Storage {
+  const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = parts;
+  const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
+  const close = () => parts.close();
+  const within = new ReentrantLocks(whole.locks, lock);
+  const own: Storage = {
+    ...stores,
+    locks: within,
+    // One lock at a time: that of another key does not need this one.
+    fenced: (other) => whole.fenced(other.key === lock.key ? lock : other),
+    scope: (name) => new ScopedStorage(own, checkScope(name), parts.scopes.of(name)),
+    deleteScope: (name) => parts.scopes.delete(checkScope(name)),
+    toBootstrapConfig: () => whole.toBootstrapConfig(),
+    deleteAgent: (agentKey) => parts.deleteAgent(agentKey),
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+  return own;
+}
+
+/** The key of the lock is given out again, to one at a time. */
+class ReentrantLocks implements Locks {
+  readonly #locks: Locks;
+  readonly #lock: Lock;
+  #taken = false;
+
+  constructor(locks: Locks, lock: Lock) {
+    this.#locks = locks;
+    this.#lock = lock;
+  }
+
+  get id(): string {
+    return this.#locks.id;
+  }
+
+  async acquire(agentKey: string, options?: AcquireOptions): Promise<Lock> {
+    if (agentKey !== this.#lock.key) return await this.#locks.acquire(agentKey, options);
+    if (!this.#lock.held) throw leaseLost(agentKey);
+    if (this.#taken) throw lockBusy(agentKey, { ...(await this.#holderHere()), command: ownCommand() });
+    this.#taken = true;
+    const lock = new LockHandle(agentKey, async () => {
+      unwatch();
+      this.#taken = false;
+    });
+    const unwatch = this.#lock.watch((state) => {
+      if (state !== 'released') lock.setState(state);
+    });
+    return lock;
+  }
+
+  holder(agentKey: string): Promise<LockHolder | undefined> {
+    return this.#locks.holder(agentKey);
+  }
+
+  async #holderHere(): Promise<LockHolder> {
+    const known = await this.#locks.holder(this.#lock.key);
+    return known ?? { id: this.id, pid: process.pid, host: '', since: 0 };
+  }
+}
+
+export class OverlayTextStore implements TextStore {
+  readonly #own: TextStore;
+  readonly #shared: TextStore;
+
+  constructor(own: TextStore, shared: TextStore) {
+    this.#own = own;
+    this.#shared = shared;
+  }
+
+  async list(): Promise<StoredText[]> {
+    const [own, others] = await Promise.all([this.#own.list(), this.#shared.list()]);
+    const taken = new Set(own.map(({ name }) => name));
+    const shared = others.filter(({ name }) => !taken.has(name)).map(toShared);
+    return await sortedInSlices([...own, ...shared], (one, other) => (one.name < other.name ? -1 : 1));
+  }
+
+  async get(name: string): Promise<StoredText | undefined> {
+    const own = await this.#own.get(name);
+    if (own) return own;
+    const other = await this.#shared.get(name);
+    return other && toShared(other);
+  }
+
+  /** A shared one does not take the name: one's own comes in front of it. */
+  put(name: string, text: string, options?: { readonly ifAbsent?: boolean }): Promise<boolean> {
+    return this.#own.put(name, text, options);
+  }
+
+  delete(name: string): Promise<boolean> {
+    return this.#own.delete(name);
+  }
+
+  /** Of one's own. */
+  holds(count: number): Promise<boolean> {
+    return this.#own.holds(count);
+  }
+
+  async version(): Promise<string> {
+    return (await Promise.all([this.#own.version(), this.#shared.version()])).join(' ');
+  }
+}
+
+const toShared = (text: StoredText): StoredText => ({ ...text, shared: true });
