@@ -25,7 +25,7 @@ interface Taker {
 
 export class FileLocks implements Locks {
   readonly #database: Pick<Database, 'read' | 'write'>;
-  readonly #lifelines: Pick<Lifelines, 'holder' | 'isAlive'>;
+  readonly #lifelines: Pick<Lifelines, 'ownId' | 'isAlive'>;
   readonly #clock: Clock;
   readonly #column: (key: string) => string;
   readonly #held = new Set<LockHandle>();
@@ -34,7 +34,7 @@ export class FileLocks implements Locks {
   /** `column` says how a key is written in the database: locks on other things than agents have other columns. */
   constructor(
     database: Pick<Database, 'read' | 'write'>,
-    lifelines: Pick<Lifelines, 'holder' | 'isAlive'>,
+    lifelines: Pick<Lifelines, 'ownId' | 'isAlive'>,
     clock: Clock,
     column = agentColumn,
   ) {

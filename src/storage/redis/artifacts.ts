@@ -41,23 +41,23 @@ return redis.call('HDEL', KEYS[1], ARGV[1])
 const AT_ONCE = 50;
 
 export class RedisArtifacts implements ArtifactStore {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #key: string;
   readonly #writers = new Set<ArtifactWriter>();
   #closed = false;
 
-  constructor(place: RedisContext) {
-    this.#place = place;
-    this.#key = place.keys.of('artifacts');
+  constructor(context: RedisContext) {
+    this.#context = context;
+    this.#key = context.keys.of('artifacts');
   }
 
   async begin(name: string): Promise<ArtifactWriter> {
     const checked = checkName(name, 'artifact');
-    const { link } = this.#place;
+    const { redis } = this.#context;
     if (this.#closed)
-      throw new CellaError('STORAGE_FAILED', `Cannot use ${link.address.where}: the storage is closed.`);
-    await link.send('PING');
-    const writer: ArtifactWriter = new RedisArtifactWriter(this.#place, checked, {
+      throw new CellaError('STORAGE_FAILED', `Cannot use ${redis.address.where}: the storage is closed.`);
+    await redis.send('PING');
+    const writer: ArtifactWriter = new RedisArtifactWriter(this.#context, checked, {
       publish: (written, facts) => this.#publish(checked, written, facts),
       onEnd: () => this.#writers.delete(writer),
     });
@@ -70,8 +70,8 @@ export class RedisArtifacts implements ArtifactStore {
   }
 
   async list({ after = '', limit = Infinity, enough = Infinity }: Page = {}): Promise<ArtifactInfo[]> {
-    const { link } = this.#place;
-    const names = asList(await link.send('HKEYS', this.#key))
+    const { redis } = this.#context;
+    const names = asList(await redis.send('HKEYS', this.#key))
       .map(asText)
       .filter((name) => name > after);
     const sorted = await sortedInSlices(names, (one, other) => (one < other ? -1 : 1));
@@ -80,7 +80,7 @@ export class RedisArtifacts implements ArtifactStore {
     for (let at = 0; at < sorted.length && infos.length < limit && length < enough; ) {
       await giveWay();
       const next = Math.min(at + AT_ONCE, at + limit - infos.length);
-      const values = asList(await link.send('HMGET', this.#key, ...sorted.slice(at, next))).map(asTextIfAny);
+      const values = asList(await redis.send('HMGET', this.#key, ...sorted.slice(at, next))).map(asTextIfAny);
       for await (const value of inSlices(values)) {
         const info = value === undefined ? undefined : parse(value)?.info;
         if (!info) continue;
@@ -93,18 +93,18 @@ export class RedisArtifacts implements ArtifactStore {
   }
 
   async holds(count: number): Promise<boolean> {
-    return asNumber(await this.#place.link.send('HLEN', this.#key)) >= count;
+    return asNumber(await this.#context.redis.send('HLEN', this.#key)) >= count;
   }
 
   async open(name: string): Promise<ArtifactReader | undefined> {
     const found = await this.#find(checkName(name, 'artifact'));
-    return found && new RedisArtifactReader(this.#place, found.info, found.content);
+    return found && new RedisArtifactReader(this.#context, found.info, found.content);
   }
 
   async delete(name: string): Promise<boolean> {
-    const { link, keys } = this.#place;
+    const { redis, keys } = this.#context;
     const args = [checkName(name, 'artifact'), keys.of('chunk', ''), String(REPLACED_S)];
-    return asNumber(await link.run(DELETE, [this.#key], args)) === 1;
+    return asNumber(await redis.run(DELETE, [this.#key], args)) === 1;
   }
 
   async close(): Promise<void> {
@@ -113,23 +113,23 @@ export class RedisArtifacts implements ArtifactStore {
   }
 
   async #publish(name: string, { content, size, sha256 }: WrittenBlob, facts: ArtifactFacts): Promise<ArtifactInfo> {
-    const { link, keys, clock } = this.#place;
+    const { redis, keys, clock } = this.#context;
     const at = Math.trunc(clock());
     const info = { ...facts, name, size, sha256, createdAt: at, updatedAt: at };
     const value = [String(at), content.id, String(content.chunks), JSON.stringify(info)];
     const created = asText(
-      await link.run(FINISH, [this.#key], [name, ...value, keys.of('chunk', ''), String(REPLACED_S)]),
+      await redis.run(FINISH, [this.#key], [name, ...value, keys.of('chunk', ''), String(REPLACED_S)]),
     );
     if (created === 'expired') throw expiredError(`artifact ${JSON.stringify(name)}`);
     return { ...info, createdAt: asNumber(created) };
   }
 
   async #find(name: string): Promise<FoundArtifact | undefined> {
-    const value = asTextIfAny(await this.#place.link.send('HGET', this.#key, name));
+    const value = asTextIfAny(await this.#context.redis.send('HGET', this.#key, name));
     if (value === undefined) return undefined;
     const found = parse(value);
     if (found) return found;
-    const where = `${this.#place.link.address.where} ${this.#key}`;
+    const where = `${this.#context.redis.address.where} ${this.#key}`;
     throw new CellaError('STORAGE_FAILED', `Cannot read artifact ${JSON.stringify(name)} in ${where}: it is damaged.`);
   }
 }
@@ -151,19 +151,19 @@ function parse(value: string): FoundArtifact | undefined {
 
 class RedisArtifactReader implements ArtifactReader {
   readonly info: ArtifactInfo;
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #content: ChunkedBlob;
 
-  constructor(place: RedisContext, info: ArtifactInfo, content: ChunkedBlob) {
+  constructor(context: RedisContext, info: ArtifactInfo, content: ChunkedBlob) {
     this.info = info;
-    this.#place = place;
+    this.#context = context;
     this.#content = content;
   }
 
   async read(offset: number, length: number): Promise<Uint8Array> {
-    const { link, keys } = this.#place;
+    const { redis, keys } = this.#context;
     const bytes = Math.max(0, Math.min(length, this.info.size - offset));
-    const found = await readRange(link, keys, this.#content, offset, bytes);
+    const found = await readRange(redis, keys, this.#content, offset, bytes);
     if (found) return found;
     const message = `Cannot read artifact ${JSON.stringify(this.info.name)}: it was replaced or deleted meanwhile. Open it again.`;
     throw new CellaError('STORAGE_FAILED', message);
@@ -191,9 +191,9 @@ class RedisArtifactWriter implements ArtifactWriter {
   readonly #steps: StagedWriter;
   readonly #publish: Steps['publish'];
 
-  constructor({ link, keys }: RedisContext, name: string, { publish, onEnd }: Steps) {
+  constructor({ redis, keys }: RedisContext, name: string, { publish, onEnd }: Steps) {
     this.#name = name;
-    this.#chunks = new ChunkWriter(link, keys);
+    this.#chunks = new ChunkWriter(redis, keys);
     this.#steps = new StagedWriter('artifact', onEnd);
     this.#publish = publish;
   }

@@ -51,20 +51,20 @@ type ParsedManifest =
   | { readonly kind: 'damaged'; readonly reason: string };
 
 export class RedisCheckpoints implements CheckpointStore {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #writers = new Set<CheckpointWriter>();
   #closed = false;
 
-  constructor(place: RedisContext) {
-    this.#place = place;
+  constructor(context: RedisContext) {
+    this.#context = context;
   }
 
   async begin(agentKey: string): Promise<CheckpointWriter> {
-    const { link } = this.#place;
+    const { redis } = this.#context;
     if (this.#closed)
-      throw new CellaError('STORAGE_FAILED', `Cannot use ${link.address.where}: the storage is closed.`);
-    await link.send('PING');
-    const writer: CheckpointWriter = new RedisCheckpointWriter(this.#place, {
+      throw new CellaError('STORAGE_FAILED', `Cannot use ${redis.address.where}: the storage is closed.`);
+    await redis.send('PING');
+    const writer: CheckpointWriter = new RedisCheckpointWriter(this.#context, {
       publish: (manifest, content) => this.#publish(agentKey, manifest, content),
       onEnd: () => this.#writers.delete(writer),
     });
@@ -88,12 +88,12 @@ export class RedisCheckpoints implements CheckpointStore {
     const found = segment && (await this.#find(agentKey, manifest.id));
     if (!segment || !found) return undefined;
     const offset = manifest.segments.slice(0, segmentIndex).reduce((sum, { bytes }) => sum + bytes, 0);
-    return readSegment(this.#place, found.content, segment, offset);
+    return readSegment(this.#context, found.content, segment, offset);
   }
 
   async *segments(agentKey: string, manifest: Manifest): AsyncGenerator<Uint8Array | undefined> {
     const found = await this.#find(agentKey, manifest.id);
-    if (found) yield* readSegments(this.#place, found.content, manifest.segments);
+    if (found) yield* readSegments(this.#context, found.content, manifest.segments);
     else yield* manifest.segments.map(() => undefined);
   }
 
@@ -103,19 +103,19 @@ export class RedisCheckpoints implements CheckpointStore {
   }
 
   async delete(agentKey: string, id: string): Promise<boolean> {
-    const { link, keys } = this.#place;
+    const { redis, keys } = this.#context;
     const args = [quoted(id), keys.of('chunk', '')];
-    const value = asTextIfAny(await link.run(DELETE, [this.#keysOf(agentKey)[0]], args));
+    const value = asTextIfAny(await redis.run(DELETE, [this.#keysOf(agentKey)[0]], args));
     if (value === undefined) return false;
-    await removeChunks(link, keys, splitValue(value).content);
+    await removeChunks(redis, keys, splitValue(value).content);
     return true;
   }
 
   async deleteAll(agentKey: string): Promise<void> {
-    const { link } = this.#place;
-    const ids = asList(await link.send('HKEYS', this.#keysOf(agentKey)[0])).map(asText);
+    const { redis } = this.#context;
+    const ids = asList(await redis.send('HKEYS', this.#keysOf(agentKey)[0])).map(asText);
     for (const id of ids) await this.delete(agentKey, unquoted(id));
-    await link.send('UNLINK', this.#keysOf(agentKey)[1]);
+    await redis.send('UNLINK', this.#keysOf(agentKey)[1]);
   }
 
   async close(): Promise<void> {
@@ -124,9 +124,9 @@ export class RedisCheckpoints implements CheckpointStore {
   }
 
   async #publish(agentKey: string, manifest: Manifest, { id, chunks }: ChunkedBlob): Promise<void> {
-    const { link, keys } = this.#place;
+    const { redis, keys } = this.#context;
     const args = [quoted(manifest.id), id, String(chunks), JSON.stringify(manifest), chunkStem(keys, id)];
-    const answer = asText(await link.run(FINISH, this.#keysOf(agentKey), args));
+    const answer = asText(await redis.run(FINISH, this.#keysOf(agentKey), args));
     if (answer === 'taken') {
       throw new CellaError('STORAGE_FAILED', `Cannot store checkpoint ${manifest.id}: one of that id exists already.`);
     }
@@ -134,19 +134,19 @@ export class RedisCheckpoints implements CheckpointStore {
   }
 
   async #find(agentKey: string, id: string): Promise<ReturnType<typeof splitValue> | undefined> {
-    const value = asTextIfAny(await this.#place.link.send('HGET', this.#keysOf(agentKey)[0], quoted(id)));
+    const value = asTextIfAny(await this.#context.redis.send('HGET', this.#keysOf(agentKey)[0], quoted(id)));
     return value === undefined ? undefined : splitValue(value);
   }
 
   async #all(agentKey: string): Promise<{ id: string; stored: ParsedManifest }[]> {
-    const pairs = asPairs(await this.#place.link.send('HGETALL', this.#keysOf(agentKey)[0]));
+    const pairs = asPairs(await this.#context.redis.send('HGETALL', this.#keysOf(agentKey)[0]));
     const all = pairs.map(([field, value]) => ({ id: unquoted(field), ...splitValue(value.toString()) }));
     all.sort((one, other) => one.sequence - other.sequence);
     return all.map(({ id, text }) => ({ id, stored: parseManifest(id, text) }));
   }
 
   #keysOf(agentKey: string): readonly [manifests: string, count: string] {
-    const { keys } = this.#place;
+    const { keys } = this.#context;
     return [keys.of('checkpoints', quoted(agentKey)), keys.of('checkpoints-count', quoted(agentKey))];
   }
 }
@@ -184,8 +184,8 @@ class RedisCheckpointWriter implements CheckpointWriter {
   readonly #steps: StagedWriter;
   readonly #publish: Steps['publish'];
 
-  constructor({ link, keys }: RedisContext, { publish, onEnd }: Steps) {
-    this.#chunks = new ChunkWriter(link, keys);
+  constructor({ redis, keys }: RedisContext, { publish, onEnd }: Steps) {
+    this.#chunks = new ChunkWriter(redis, keys);
     this.#steps = new StagedWriter('checkpoint', onEnd);
     this.#publish = publish;
   }

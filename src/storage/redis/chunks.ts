@@ -44,7 +44,7 @@ end
 export const chunkStem = (keys: Keys, id: string): string => keys.of('chunk', id, '');
 
 export class ChunkWriter {
-  readonly #link: RedisCommands;
+  readonly #redis: RedisCommands;
   readonly #keys: Keys;
   readonly #id = randomUUID();
   #part: Buffer[] = [];
@@ -53,8 +53,8 @@ export class ChunkWriter {
   #bytes = 0;
   #refreshedAt = performance.now();
 
-  constructor(link: RedisCommands, keys: Keys) {
-    this.#link = link;
+  constructor(redis: RedisCommands, keys: Keys) {
+    this.#redis = redis;
     this.#keys = keys;
   }
 
@@ -84,32 +84,32 @@ export class ChunkWriter {
     const bytes = Buffer.concat(this.#part);
     this.#part = [];
     this.#partBytes = 0;
-    await this.#link.send('SET', chunkKey(this.#keys, this.content, this.#chunks), bytes, 'EX', String(UNFINISHED_S));
+    await this.#redis.send('SET', chunkKey(this.#keys, this.content, this.#chunks), bytes, 'EX', String(UNFINISHED_S));
     this.#chunks += 1;
     if (performance.now() - this.#refreshedAt > (UNFINISHED_S * 1000) / 4) await this.#refresh();
   }
 
   async discard(): Promise<void> {
     this.#part = [];
-    await removeChunks(this.#link, this.#keys, this.content);
+    await removeChunks(this.#redis, this.#keys, this.content);
   }
 
   /** A slow writer's first chunks must not be gone before its last. */
   async #refresh(): Promise<void> {
     this.#refreshedAt = performance.now();
     for (let index = 0; index < this.#chunks; index += 1) {
-      await this.#link.send('EXPIRE', chunkKey(this.#keys, this.content, index), String(UNFINISHED_S));
+      await this.#redis.send('EXPIRE', chunkKey(this.#keys, this.content, index), String(UNFINISHED_S));
     }
   }
 }
 
-export async function removeChunks(link: RedisCommands, keys: Keys, content: ChunkedBlob): Promise<void> {
-  for (let index = 0; index < content.chunks; index += 1) await link.send('UNLINK', chunkKey(keys, content, index));
+export async function removeChunks(redis: RedisCommands, keys: Keys, content: ChunkedBlob): Promise<void> {
+  for (let index = 0; index < content.chunks; index += 1) await redis.send('UNLINK', chunkKey(keys, content, index));
 }
 
 /** At most `length` bytes from `offset`; undefined where some of them are gone. */
 export async function readRange(
-  link: RedisCommands,
+  redis: RedisCommands,
   keys: Keys,
   content: ChunkedBlob,
   offset: number,
@@ -121,7 +121,7 @@ export async function readRange(
     const start = at % CHUNK_BYTES;
     const wanted = Math.min(CHUNK_BYTES - start, offset + length - at);
     const range = [String(start), String(start + wanted - 1)];
-    const part = asBytes(await link.send('GETRANGE', chunkKey(keys, content, index), ...range));
+    const part = asBytes(await redis.send('GETRANGE', chunkKey(keys, content, index), ...range));
     if (part.length !== wanted) return undefined;
     parts.push(part);
     at += wanted;
@@ -130,11 +130,11 @@ export async function readRange(
 }
 
 /** Whether there are so many bytes, before room is made for them. */
-async function holdsBytes(link: RedisCommands, keys: Keys, content: ChunkedBlob, end: number): Promise<boolean> {
+async function holdsBytes(redis: RedisCommands, keys: Keys, content: ChunkedBlob, end: number): Promise<boolean> {
   if (end > content.chunks * CHUNK_BYTES) return false;
   if (end === 0) return true;
   const last = Math.floor((end - 1) / CHUNK_BYTES);
-  return asNumber(await link.send('STRLEN', chunkKey(keys, content, last))) >= end - last * CHUNK_BYTES;
+  return asNumber(await redis.send('STRLEN', chunkKey(keys, content, last))) >= end - last * CHUNK_BYTES;
 }
 
 export const expiredError = (what: string): CellaError =>
@@ -142,23 +142,23 @@ export const expiredError = (what: string): CellaError =>
 
 /** The bytes of a segment that begins at `offset`; undefined where they are not what was written. */
 export async function readSegment(
-  { link, keys }: RedisContext,
+  { redis, keys }: RedisContext,
   content: ChunkedBlob,
   segment: Segment,
   offset: number,
 ): Promise<Uint8Array | undefined> {
   // A manifest may tell of more bytes than there are, or than memory holds.
-  if (!(await holdsBytes(link, keys, content, offset + segment.bytes))) return undefined;
-  return whole(segment, await readRange(link, keys, content, offset, segment.bytes));
+  if (!(await holdsBytes(redis, keys, content, offset + segment.bytes))) return undefined;
+  return whole(segment, await readRange(redis, keys, content, offset, segment.bytes));
 }
 
 /** All segments, one after the other; a chunk that holds many of them is read once. */
 export async function* readSegments(
-  place: RedisContext,
+  context: RedisContext,
   content: ChunkedBlob,
   segments: readonly Segment[],
 ): AsyncGenerator<Uint8Array | undefined> {
-  const { link, keys } = place;
+  const { redis, keys } = context;
   const total = segments.reduce((sum, { bytes }) => sum + bytes, 0);
   let held: { readonly index: number; readonly bytes: Buffer | undefined } | undefined;
   let offset = 0;
@@ -167,12 +167,12 @@ export async function* readSegments(
     const index = Math.floor(start / CHUNK_BYTES);
     offset += segment.bytes;
     if (offset > (index + 1) * CHUNK_BYTES) {
-      yield await readSegment(place, content, segment, start);
+      yield await readSegment(context, content, segment, start);
       continue;
     }
     if (held?.index !== index) {
       const length = Math.min(CHUNK_BYTES, total - index * CHUNK_BYTES);
-      held = { index, bytes: await readRange(link, keys, content, index * CHUNK_BYTES, length) };
+      held = { index, bytes: await readRange(redis, keys, content, index * CHUNK_BYTES, length) };
     }
     const inChunk = start % CHUNK_BYTES;
     yield whole(segment, held.bytes?.subarray(inChunk, inChunk + segment.bytes));

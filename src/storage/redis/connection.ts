@@ -5,7 +5,6 @@
  */
 
 import type * as Redis from '@redis/client';
-import type * as Redis from '@redis/client';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Argument, RedisAddress, RedisCommands, Reply, Script } from './context.ts';
 
@@ -14,7 +13,7 @@ const PATIENCE_MS = 900;
 export class RedisConnection implements RedisCommands {
   readonly address: RedisAddress;
   readonly #redis: typeof Redis;
-  readonly #silence: ResponseWatchdog;
+  readonly #watchdog: ResponseWatchdog;
   readonly #waiting = new Set<(problem: CellaError | undefined) => void>();
   readonly #pending = new Set<Promise<Reply>>();
   #client: RedisClient;
@@ -23,7 +22,7 @@ export class RedisConnection implements RedisCommands {
   private constructor(redis: typeof Redis, address: RedisAddress) {
     this.address = address;
     this.#redis = redis;
-    this.#silence = new ResponseWatchdog(
+    this.#watchdog = new ResponseWatchdog(
       () => newClient(redis, address),
       () => this.#startOver(),
     );
@@ -31,13 +30,13 @@ export class RedisConnection implements RedisCommands {
   }
 
   static async open(address: RedisAddress): Promise<RedisConnection> {
-    const link = new RedisConnection(await loadRedis(), address);
+    const connection = new RedisConnection(await loadRedis(), address);
     try {
       // A connection alone proves nothing: the server may want a password, or be stuck.
-      await link.send('PING');
-      return link;
+      await connection.send('PING');
+      return connection;
     } catch (error) {
-      await link.close();
+      await connection.close();
       throw error;
     }
   }
@@ -85,7 +84,7 @@ export class RedisConnection implements RedisCommands {
   async #send(args: Argument[]): Promise<Reply> {
     if (!this.#client.isReady) await this.#ready();
     try {
-      return await this.#silence.watch(this.#client.sendCommand<Reply>(args));
+      return await this.#watchdog.watch(this.#client.sendCommand<Reply>(args));
     } catch (cause) {
       throw this.#failure(cause);
     }

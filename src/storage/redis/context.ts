@@ -12,7 +12,7 @@ export interface RedisCommands {
 }
 
 export interface RedisContext {
-  readonly link: RedisCommands;
+  readonly redis: RedisCommands;
   readonly keys: Keys;
   readonly clock: Clock;
 }

@@ -109,19 +109,19 @@ return redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])
 `);
 
 export class RedisDocuments implements DocumentStore {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
 
-  constructor(place: RedisContext) {
-    this.#place = place;
+  constructor(context: RedisContext) {
+    this.#context = context;
   }
 
   async get(collection: string, id: string): Promise<StoredDocument | undefined> {
-    const { link } = this.#place;
+    const { redis } = this.#context;
     const [hash] = this.#keysOf(collection);
-    const value = asTextIfAny(await link.send('HGET', hash, checkId(id)));
+    const value = asTextIfAny(await redis.send('HGET', hash, checkId(id)));
     return value === undefined
       ? undefined
-      : readDocument(collection, toKept(id, value), `Redis at ${link.address.where}`);
+      : readDocument(collection, toKept(id, value), `Redis at ${redis.address.where}`);
   }
 
   async put(
@@ -134,12 +134,12 @@ export class RedisDocuments implements DocumentStore {
     const text = documentText(collection, id, value);
     const indexed = isIndexed(collection) ? ['1', ...entriesOf(collection, value)] : [''];
     const args = [checkId(id), String(ifRevision ?? ''), text, ...indexed];
-    return asNumber(await this.#place.link.run(PUT, keys, args)) || undefined;
+    return asNumber(await this.#context.redis.run(PUT, keys, args)) || undefined;
   }
 
   async delete(collection: string, id: string, { ifRevision }: DocumentCondition = {}): Promise<boolean> {
     const args = [checkId(id), String(ifRevision ?? ''), isIndexed(collection) ? '1' : ''];
-    return asNumber(await this.#place.link.run(DELETE, this.#keysOf(collection), args)) === 1;
+    return asNumber(await this.#context.redis.run(DELETE, this.#keysOf(collection), args)) === 1;
   }
 
   async list(collection: string, options: ListDocuments = {}): Promise<DocumentPage> {
@@ -148,7 +148,7 @@ export class RedisDocuments implements DocumentStore {
     const ends = [`${inclusive ? '[' : '('}${entry}${from}`, `(${entry}${to}`];
     const args = [...ends, String(limit), String(PAGE_CHARACTERS), entry === '' ? '' : '1'];
     const [more, ...found] = await this.#complete(collection, async (mustBe) =>
-      asList(await this.#place.link.run(LIST, this.#keysOf(collection), [...args, mustBe])),
+      asList(await this.#context.redis.run(LIST, this.#keysOf(collection), [...args, mustBe])),
     );
     const kept: KeptDocument[] = [];
     for (let at = 0; at + 1 < found.length; at += 2) kept.push(toKept(asText(found[at]), asText(found[at + 1])));
@@ -157,10 +157,10 @@ export class RedisDocuments implements DocumentStore {
 
   async count(collection: string, where?: DocumentField): Promise<number> {
     const keys = this.#keysOf(collection);
-    if (!where) return asNumber(await this.#place.link.send('ZCARD', keys[1]));
+    if (!where) return asNumber(await this.#context.redis.send('ZCARD', keys[1]));
     const entry = entryOf(collection, where);
     const [count] = await this.#complete(collection, async (mustBe) => [
-      await this.#place.link.run(COUNT, keys, [`[${entry} `, `(${entry}!`, mustBe]),
+      await this.#context.redis.run(COUNT, keys, [`[${entry} `, `(${entry}!`, mustBe]),
     ]);
     return asNumber(count);
   }
@@ -176,9 +176,9 @@ export class RedisDocuments implements DocumentStore {
   /** Several may do so at once. */
   async #reindex(collection: string): Promise<void> {
     const keys = this.#keysOf(collection);
-    const { link } = this.#place;
+    const { redis } = this.#context;
     const put = (id: string, revision: string, entries: readonly string[]) =>
-      link.run(REINDEX, keys, [id, revision, ...entries]);
+      redis.run(REINDEX, keys, [id, revision, ...entries]);
     for (let after: string | undefined = ''; after !== undefined; ) {
       const page: DocumentPage = await this.list(collection, { after, limit: REINDEX_AT_ONCE });
       await Promise.all([
@@ -190,18 +190,18 @@ export class RedisDocuments implements DocumentStore {
     }
     // And of those that are gone.
     for (let cursor: string | undefined = '0'; cursor !== undefined; ) {
-      const [next, found] = asList(await link.send('HSCAN', keys[4], cursor, 'COUNT', String(REINDEX_AT_ONCE)));
+      const [next, found] = asList(await redis.send('HSCAN', keys[4], cursor, 'COUNT', String(REINDEX_AT_ONCE)));
       const ids = asList(found ?? []).filter((_, at) => at % 2 === 0);
       for (const id of ids.map(asText)) {
         await giveWay();
-        if (asNumber(await link.send('HEXISTS', keys[0], id)) === 0) await put(id, '-', []);
+        if (asNumber(await redis.send('HEXISTS', keys[0], id)) === 0) await put(id, '-', []);
       }
       cursor = asText(next) === '0' ? undefined : asText(next);
     }
   }
 
   #keysOf(collection: string): readonly [string, string, string, string, string] {
-    const { keys } = this.#place;
+    const { keys } = this.#context;
     checkCollection(collection);
     return [
       keys.of('documents', collection),

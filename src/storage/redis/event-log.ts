@@ -51,17 +51,17 @@ return floor
 `);
 
 export class RedisEventLog implements EventLog {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
 
-  constructor(place: RedisContext) {
-    this.#place = place;
+  constructor(context: RedisContext) {
+    this.#context = context;
   }
 
   async append(agentKey: string, events: readonly unknown[]): Promise<number> {
     const texts = events.map(eventJson);
     if (texts.length === 0) return this.last(agentKey);
-    const at = String(Math.trunc(this.#place.clock()));
-    return asNumber(await this.#place.link.run(APPEND, this.#keysOf(agentKey), [at, ...texts]));
+    const at = String(Math.trunc(this.#context.clock()));
+    return asNumber(await this.#context.redis.run(APPEND, this.#keysOf(agentKey), [at, ...texts]));
   }
 
   async *read(agentKey: string, { after = 0, limit = Infinity }: ReadOptions = {}): AsyncGenerator<LoggedEvent> {
@@ -69,7 +69,7 @@ export class RedisEventLog implements EventLog {
     const [, stream] = this.#keysOf(agentKey);
     while (left > 0 && Number.isSafeInteger(position)) {
       const count = String(Math.min(Math.ceil(left), PAGE_EVENTS));
-      const page = asList(await this.#place.link.send('XRANGE', stream, `(${position}-0`, '+', 'COUNT', count));
+      const page = asList(await this.#context.redis.send('XRANGE', stream, `(${position}-0`, '+', 'COUNT', count));
       if (page.length === 0) return;
       for (const entry of page) {
         await giveWay();
@@ -92,26 +92,26 @@ export class RedisEventLog implements EventLog {
   async bytes(agentKey: string): Promise<number> {
     const [, stream] = this.#keysOf(agentKey);
     const all = await this.#fact(agentKey, 'bytes');
-    const [first] = asList(await this.#place.link.send('XRANGE', stream, '-', '+', 'COUNT', '1'));
+    const [first] = asList(await this.#context.redis.send('XRANGE', stream, '-', '+', 'COUNT', '1'));
     return first === undefined ? 0 : all - asNumber(asList(asList(first)[1])[3]);
   }
 
   async trim(agentKey: string, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
     const limits = [maxEvents, maxBytes, olderThan].map((limit) => (limit === undefined ? '' : String(limit)));
-    return asNumber(await this.#place.link.run(TRIM, this.#keysOf(agentKey), limits));
+    return asNumber(await this.#context.redis.run(TRIM, this.#keysOf(agentKey), limits));
   }
 
   async delete(agentKey: string): Promise<boolean> {
-    return asNumber(await this.#place.link.send('UNLINK', ...this.#keysOf(agentKey))) > 0;
+    return asNumber(await this.#context.redis.send('UNLINK', ...this.#keysOf(agentKey))) > 0;
   }
 
   async #fact(agentKey: string, name: string): Promise<number> {
     const [facts] = this.#keysOf(agentKey);
-    return Number(asTextIfAny(await this.#place.link.send('HGET', facts, name)) ?? 0);
+    return Number(asTextIfAny(await this.#context.redis.send('HGET', facts, name)) ?? 0);
   }
 
   #keysOf(agentKey: string): readonly [facts: string, stream: string] {
-    const { keys } = this.#place;
+    const { keys } = this.#context;
     return [keys.of('log', quoted(agentKey)), keys.of('events', quoted(agentKey))];
   }
 }

@@ -8,18 +8,18 @@ const OLDEST = [6, 2] as const;
 
 /** One line for each problem; nothing where all is well. Fails where the server cannot be reached. */
 export async function redisProblems(url: string): Promise<string[]> {
-  const link = await RedisConnection.open(parseAddress(url, 'cella'));
+  const connection = await RedisConnection.open(parseAddress(url, 'cella'));
   try {
-    return await problemsOf(link);
+    return await problemsOf(connection);
   } finally {
-    await link.close();
+    await connection.close();
   }
 }
 
-export async function problemsOf(link: RedisConnection): Promise<string[]> {
-  const facts = factsIn(asText(await link.send('INFO')));
-  return [...versionProblems(facts), ...(await restartProblems(link, facts)), ...evictionProblems(facts)].map(
-    (problem) => `Redis at ${link.address.where} ${problem}`,
+export async function problemsOf(connection: RedisConnection): Promise<string[]> {
+  const facts = factsIn(asText(await connection.send('INFO')));
+  return [...versionProblems(facts), ...(await restartProblems(connection, facts)), ...evictionProblems(facts)].map(
+    (problem) => `Redis at ${connection.address.where} ${problem}`,
   );
 }
 
@@ -38,10 +38,10 @@ function versionProblems(facts: ServerFacts): string[] {
   return [`has version ${version}, and Cella needs ${OLDEST.join('.')} or later. Install a newer one.`];
 }
 
-async function restartProblems(link: RedisConnection, facts: ServerFacts): Promise<string[]> {
+async function restartProblems(connection: RedisConnection, facts: ServerFacts): Promise<string[]> {
   if (facts.get('aof_enabled') === '1') return [];
   const advice = 'Set `appendonly yes` in its configuration.';
-  const saves = await savePoints(link);
+  const saves = await savePoints(connection);
   if (saves === undefined) {
     return [`keeps no log of what is written to it, and does not tell whether it saves at all. ${advice}`];
   }
@@ -50,9 +50,9 @@ async function restartProblems(link: RedisConnection, facts: ServerFacts): Promi
 }
 
 /** Undefined where the server does not let this user ask. */
-async function savePoints(link: RedisConnection): Promise<string | undefined> {
+async function savePoints(connection: RedisConnection): Promise<string | undefined> {
   try {
-    const [, value] = asList(await link.send('CONFIG', 'GET', 'save'));
+    const [, value] = asList(await connection.send('CONFIG', 'GET', 'save'));
     return asText(value);
   } catch (error) {
     // Hosted servers refuse CONFIG; one that is gone is no answer to the question.

@@ -82,15 +82,15 @@ interface HeldLease {
 }
 
 export class RedisLocks implements Locks {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #leaseMs: number;
   readonly id = newHolder();
   readonly #held = new Map<LockHandle, HeldLease>();
   #renewing: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(place: RedisContext, leaseMs: number) {
-    this.#place = place;
+  constructor(context: RedisContext, leaseMs: number) {
+    this.#context = context;
     this.#leaseMs = leaseMs;
   }
 
@@ -111,7 +111,7 @@ export class RedisLocks implements Locks {
   }
 
   async holder(agentKey: string): Promise<LockHolder | undefined> {
-    const text = asTextIfAny(await this.#place.link.send('GET', this.#keysOf(agentKey)[0]));
+    const text = asTextIfAny(await this.#context.redis.send('GET', this.#keysOf(agentKey)[0]));
     const grip = text === undefined ? undefined : parseLockValue(text);
     if (!grip || look(grip.holder) === 'dead') return undefined;
     return { id: grip.holder, pid: grip.pid, host: grip.host, since: grip.since };
@@ -144,8 +144,8 @@ export class RedisLocks implements Locks {
   async #take(agentKey: string, value: string): Promise<Grip | Pick<HeldLease, 'keys' | 'token'>> {
     const keys = this.#keysOf(agentKey);
     const ask = async (seen: string) => {
-      const all = [...keys, this.#place.keys.of('locks-count')];
-      const reply = await this.#place.link.run(TAKE, all, [value, seen, String(this.#leaseMs)]);
+      const all = [...keys, this.#context.keys.of('locks-count')];
+      const reply = await this.#context.redis.run(TAKE, all, [value, seen, String(this.#leaseMs)]);
       return Array.isArray(reply) ? { keys, token: asText(reply[0]) } : asText(reply);
     };
     const first = await ask('');
@@ -163,7 +163,7 @@ export class RedisLocks implements Locks {
   async #keep(agentKey: string, held: HeldLease, signal: AbortSignal | undefined): Promise<Lock> {
     const { keys, value, token } = held;
     const lock: LockHandle = new LockHandle(agentKey, async () => {
-      await this.#place.link.run(RELEASE, keys, [value, token]);
+      await this.#context.redis.run(RELEASE, keys, [value, token]);
       this.#held.delete(lock);
     });
     this.#held.set(lock, held);
@@ -171,7 +171,7 @@ export class RedisLocks implements Locks {
     if (!signal?.aborted && !this.#closed) return lock;
     await lock.release();
     if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
-    throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#place.link.address.where}: the storage is closed.`);
+    throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#context.redis.address.where}: the storage is closed.`);
   }
 
   /** A server that is away is asked again the next time. A lock that somebody else has got meanwhile is lost. */
@@ -184,7 +184,7 @@ export class RedisLocks implements Locks {
         const late = now - held.provenAt > this.#leaseMs * DOUBT;
         if (late) lock.suspect();
         const args = [held.value, held.token, String(this.#leaseMs)];
-        const kept = await this.#place.link.run(RENEW, held.keys, args).catch(() => null);
+        const kept = await this.#context.redis.run(RENEW, held.keys, args).catch(() => null);
         if (kept === null) {
           if (late) lock.setState('doubtful');
           return;
@@ -202,7 +202,7 @@ export class RedisLocks implements Locks {
   }
 
   #newGrip(command: string): string {
-    const since = Math.trunc(this.#place.clock());
+    const since = Math.trunc(this.#context.clock());
     const grip: Grip = {
       grip: randomUUID(),
       holder: this.id,
@@ -215,7 +215,7 @@ export class RedisLocks implements Locks {
   }
 
   #keysOf(agentKey: string): readonly [lock: string, token: string] {
-    const { keys } = this.#place;
+    const { keys } = this.#context;
     return [keys.of('lock', quoted(agentKey)), keys.of('lock-token', quoted(agentKey))];
   }
 }

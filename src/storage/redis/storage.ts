@@ -22,21 +22,21 @@ interface RedisScope extends ScopedStores {
 const AT_ONCE = '1000';
 
 export class RedisScopes {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #open = new Map<string, RedisScope>();
 
-  constructor(place: RedisContext) {
-    this.#place = place;
+  constructor(context: RedisContext) {
+    this.#context = context;
   }
 
   of(name: string): RedisScope {
     const known = this.#open.get(name);
     if (known) return known;
-    const place = this.#placeOf(name);
+    const context = this.#contextOf(name);
     const scope = {
-      skills: new RedisTexts(place, 'skills', 'skill'),
-      artifacts: new RedisArtifacts(place),
-      deps: new RedisDeps(place),
+      skills: new RedisTexts(context, 'skills', 'skill'),
+      artifacts: new RedisArtifacts(context),
+      deps: new RedisDeps(context),
     };
     this.#open.set(name, scope);
     return scope;
@@ -47,13 +47,13 @@ export class RedisScopes {
     const { artifacts } = this.of(name);
     this.#open.delete(name);
     await artifacts.close();
-    const { link, keys } = this.#placeOf(name);
+    const { redis, keys } = this.#contextOf(name);
     const pattern = `${literal(keys.of(''))}*`;
     let cursor = '0';
     do {
-      const [next, found] = asList(await link.send('SCAN', cursor, 'MATCH', pattern, 'COUNT', AT_ONCE));
+      const [next, found] = asList(await redis.send('SCAN', cursor, 'MATCH', pattern, 'COUNT', AT_ONCE));
       const names = asList(found).map(asText);
-      if (names.length > 0) await link.send('UNLINK', ...names);
+      if (names.length > 0) await redis.send('UNLINK', ...names);
       cursor = asText(next);
     } while (cursor !== '0');
   }
@@ -62,8 +62,8 @@ export class RedisScopes {
     await Promise.all([...this.#open.values()].map(({ artifacts }) => artifacts.close()));
   }
 
-  #placeOf(name: string): RedisContext {
-    return { ...this.#place, keys: this.#place.keys.scoped(name) };
+  #contextOf(name: string): RedisContext {
+    return { ...this.#context, keys: this.#context.keys.scoped(name) };
   }
 }
 
@@ -82,17 +82,17 @@ export class RedisStores {
   readonly documents: RedisDocuments;
   readonly scopes: RedisScopes;
 
-  constructor(place: RedisContext) {
-    this.checkpoints = new RedisCheckpoints(place);
-    this.records = new RedisRecords(place);
-    this.events = new RedisEventLog(place);
-    this.transcripts = new RedisTranscripts(place);
-    this.tools = new RedisTexts(place, 'tools', 'tool');
-    this.skills = new RedisTexts(place, 'skills', 'skill');
-    this.artifacts = new RedisArtifacts(place);
-    this.deps = new RedisDeps(place);
-    this.documents = new RedisDocuments(place);
-    this.scopes = new RedisScopes(place);
+  constructor(context: RedisContext) {
+    this.checkpoints = new RedisCheckpoints(context);
+    this.records = new RedisRecords(context);
+    this.events = new RedisEventLog(context);
+    this.transcripts = new RedisTranscripts(context);
+    this.tools = new RedisTexts(context, 'tools', 'tool');
+    this.skills = new RedisTexts(context, 'skills', 'skill');
+    this.artifacts = new RedisArtifacts(context);
+    this.deps = new RedisDeps(context);
+    this.documents = new RedisDocuments(context);
+    this.scopes = new RedisScopes(context);
   }
 
   async deleteAgent(agentKey: string): Promise<void> {
@@ -122,16 +122,16 @@ export class RedisStorage extends RedisStores implements Storage {
   /** For messages: the address without user and password. */
   readonly where: string;
   readonly locks: RedisLocks;
-  readonly #link: RedisConnection;
-  readonly #place: RedisContext;
+  readonly #connection: RedisConnection;
+  readonly #context: RedisContext;
   #closing: Promise<void> | undefined;
 
-  private constructor(link: RedisConnection, place: RedisContext, leaseMs: number) {
-    super(place);
-    this.#link = link;
-    this.#place = place;
-    this.where = link.address.where;
-    this.locks = new RedisLocks(place, leaseMs);
+  private constructor(redis: RedisConnection, context: RedisContext, leaseMs: number) {
+    super(context);
+    this.#connection = redis;
+    this.#context = context;
+    this.where = redis.address.where;
+    this.locks = new RedisLocks(context, leaseMs);
   }
 
   /** Fails within a second where the server is not there. From then on, a lost connection is made again by itself. */
@@ -139,13 +139,13 @@ export class RedisStorage extends RedisStores implements Storage {
     url: string,
     { prefix = 'cella', clock = Date.now, leaseMs = LEASE_MS }: RedisStorageOptions = {},
   ): Promise<RedisStorage> {
-    const link = await RedisConnection.open(parseAddress(url, prefix));
-    return new RedisStorage(link, { link, keys: new Keys(link.address.prefix), clock }, leaseMs);
+    const redis = await RedisConnection.open(parseAddress(url, prefix));
+    return new RedisStorage(redis, { redis, keys: new Keys(redis.address.prefix), clock }, leaseMs);
   }
 
   fenced(lock: Lock): Storage {
-    const link = new FencedCommands(this.#link, this.locks.fenceOf(lock));
-    return fencedStorage(this, lock, new RedisStores({ ...this.#place, link }));
+    const redis = new FencedCommands(this.#connection, this.locks.fenceOf(lock));
+    return fencedStorage(this, lock, new RedisStores({ ...this.#context, redis }));
   }
 
   scope(name: string): Storage {
@@ -157,13 +157,13 @@ export class RedisStorage extends RedisStores implements Storage {
   }
 
   toBootstrapConfig(): BootstrapConfig {
-    const { url, prefix } = this.#link.address;
+    const { url, prefix } = this.#connection.address;
     return { type: 'redis', url, prefix };
   }
 
   /** What in the server's setup would lose data, one line each; nothing where all is well. */
   problems(): Promise<string[]> {
-    return problemsOf(this.#link);
+    return problemsOf(this.#connection);
   }
 
   override close(): Promise<void> {
@@ -177,6 +177,6 @@ export class RedisStorage extends RedisStores implements Storage {
 
   async #close(): Promise<void> {
     await Promise.all([super.close(), this.locks.close()]);
-    await this.#link.close();
+    await this.#connection.close();
   }
 }

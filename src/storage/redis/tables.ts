@@ -36,23 +36,23 @@ return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
 
 export class RedisRecords implements RecordStore {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #keys: readonly [texts: string, order: string, count: string];
 
-  constructor(place: RedisContext) {
-    this.#place = place;
-    this.#keys = [place.keys.of('records'), place.keys.of('records-order'), place.keys.of('records-count')];
+  constructor(context: RedisContext) {
+    this.#context = context;
+    this.#keys = [context.keys.of('records'), context.keys.of('records-order'), context.keys.of('records-count')];
   }
 
   async get(agentKey: string): Promise<SessionRecord | undefined> {
-    const { link } = this.#place;
-    const text = asTextIfAny(await link.send('HGET', this.#keys[0], quoted(agentKey)));
+    const { redis } = this.#context;
+    const text = asTextIfAny(await redis.send('HGET', this.#keys[0], quoted(agentKey)));
     if (text === undefined) return undefined;
     const parsed = parseRecord(text);
     if ('record' in parsed) return parsed.record;
     throw new CellaError(
       'STORAGE_FAILED',
-      `Cannot read the record of agent ${JSON.stringify(agentKey)} in Redis at ${link.address.where}: ${parsed.reason}. ` +
+      `Cannot read the record of agent ${JSON.stringify(agentKey)} in Redis at ${redis.address.where}: ${parsed.reason}. ` +
         'Use the version of Cella that wrote it, or delete the agent.',
       { details: { agentKey } },
     );
@@ -60,7 +60,7 @@ export class RedisRecords implements RecordStore {
 
   async put(agentKey: string, record: SessionRecord): Promise<void> {
     const text = recordText(agentKey, record);
-    await this.#place.link.run(PUT_RECORD, this.#keys, [quoted(agentKey), text]);
+    await this.#context.redis.run(PUT_RECORD, this.#keys, [quoted(agentKey), text]);
   }
 
   async list({ which }: ListRecords = {}): Promise<SessionRecord[]> {
@@ -74,20 +74,20 @@ export class RedisRecords implements RecordStore {
   }
 
   async delete(agentKey: string): Promise<boolean> {
-    return asNumber(await this.#place.link.run(DELETE_RECORD, this.#keys, [quoted(agentKey)])) > 0;
+    return asNumber(await this.#context.redis.run(DELETE_RECORD, this.#keys, [quoted(agentKey)])) > 0;
   }
 
   async #all(which: ListRecords['which'] = () => true): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
-    const { link } = this.#place;
+    const { redis } = this.#context;
     const fields: string[] = [];
-    for (const field of asList(await link.send('ZRANGE', this.#keys[1], '0', '-1')).map(asText)) {
+    for (const field of asList(await redis.send('ZRANGE', this.#keys[1], '0', '-1')).map(asText)) {
       await giveWay();
       if (which(unquoted(field))) fields.push(field);
     }
     const all: { agentKey: string; parsed: ParsedRecord }[] = [];
     for (let at = 0; at < fields.length; at += RECORDS_AT_ONCE) {
       const page = fields.slice(at, at + RECORDS_AT_ONCE);
-      const texts = asList(await link.send('HMGET', this.#keys[0], ...page)).map(asTextIfAny);
+      const texts = asList(await redis.send('HMGET', this.#keys[0], ...page)).map(asTextIfAny);
       for (const [index, field] of page.entries()) {
         const text = texts[index];
         await giveWay();
@@ -106,26 +106,26 @@ return 1
 `);
 
 export class RedisDeps implements DepsStore {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #key: string;
 
-  constructor(place: RedisContext) {
-    this.#place = place;
-    this.#key = place.keys.of('deps');
+  constructor(context: RedisContext) {
+    this.#context = context;
+    this.#key = context.keys.of('deps');
   }
 
   async list(): Promise<string[]> {
-    const pairs = asPairs(await this.#place.link.send('HGETALL', this.#key));
+    const pairs = asPairs(await this.#context.redis.send('HGETALL', this.#key));
     return pairs.toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([, requirement]) => requirement.toString());
   }
 
   async add(requirement: string): Promise<boolean> {
     const { name, text } = parseRequirement(requirement);
-    return asNumber(await this.#place.link.run(ADD_REQUIREMENT, [this.#key], [name, text])) === 1;
+    return asNumber(await this.#context.redis.run(ADD_REQUIREMENT, [this.#key], [name, text])) === 1;
   }
 
   async remove(name: string): Promise<boolean> {
-    return asNumber(await this.#place.link.send('HDEL', this.#key, checkPackageName(name))) === 1;
+    return asNumber(await this.#context.redis.send('HDEL', this.#key, checkPackageName(name))) === 1;
   }
 }
 
@@ -144,53 +144,53 @@ return 1
 `);
 
 export class RedisTexts implements TextStore {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
   readonly #what: string;
   readonly #keys: readonly [texts: string, version: string];
 
   /** `part` is the key's: "tools"; `what` is for messages: "tool". */
-  constructor(place: RedisContext, part: string, what: string) {
-    this.#place = place;
+  constructor(context: RedisContext, part: string, what: string) {
+    this.#context = context;
     this.#what = what;
-    this.#keys = [place.keys.of(part), place.keys.of(`${part}-version`)];
+    this.#keys = [context.keys.of(part), context.keys.of(`${part}-version`)];
   }
 
   async list(): Promise<StoredText[]> {
-    const pairs = asPairs(await this.#place.link.send('HGETALL', this.#keys[0]));
+    const pairs = asPairs(await this.#context.redis.send('HGETALL', this.#keys[0]));
     const texts = pairs.map(([name, value]) => this.#toText(name, value.toString()));
     return texts.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
   async get(name: string): Promise<StoredText | undefined> {
     const checked = checkName(name, this.#what);
-    const value = asTextIfAny(await this.#place.link.send('HGET', this.#keys[0], checked));
+    const value = asTextIfAny(await this.#context.redis.send('HGET', this.#keys[0], checked));
     return value === undefined ? undefined : this.#toText(checked, value);
   }
 
   async put(name: string, text: string, { ifAbsent = false }: { readonly ifAbsent?: boolean } = {}): Promise<boolean> {
     const checked = checkName(name, this.#what);
     checkText(this.#what, checked, text);
-    const value = `${Math.trunc(this.#place.clock())} ${text}`;
+    const value = `${Math.trunc(this.#context.clock())} ${text}`;
     const args = [checked, value, randomUUID(), ifAbsent ? '1' : '0'];
-    return asNumber(await this.#place.link.run(PUT_TEXT, this.#keys, args)) === 1;
+    return asNumber(await this.#context.redis.run(PUT_TEXT, this.#keys, args)) === 1;
   }
 
   async delete(name: string): Promise<boolean> {
     const args = [checkName(name, this.#what), randomUUID()];
-    return asNumber(await this.#place.link.run(DELETE_TEXT, this.#keys, args)) === 1;
+    return asNumber(await this.#context.redis.run(DELETE_TEXT, this.#keys, args)) === 1;
   }
 
   async version(): Promise<string> {
-    return asTextIfAny(await this.#place.link.send('GET', this.#keys[1])) ?? 'none';
+    return asTextIfAny(await this.#context.redis.send('GET', this.#keys[1])) ?? 'none';
   }
 
   async holds(count: number): Promise<boolean> {
-    return asNumber(await this.#place.link.send('HLEN', this.#keys[0])) >= count;
+    return asNumber(await this.#context.redis.send('HLEN', this.#keys[0])) >= count;
   }
 
   #toText(name: string, value: string): StoredText {
     const end = value.indexOf(' ');
-    const where = `${this.#place.link.address.where} ${this.#keys[0]} ${name}`;
+    const where = `${this.#context.redis.address.where} ${this.#keys[0]} ${name}`;
     return { name, text: value.slice(end + 1), updatedAt: Number(value.slice(0, end)), where };
   }
 }

@@ -35,45 +35,45 @@ return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
 
 export class RedisTranscripts implements TranscriptStore {
-  readonly #place: RedisContext;
+  readonly #context: RedisContext;
 
-  constructor(place: RedisContext) {
-    this.#place = place;
+  constructor(context: RedisContext) {
+    this.#context = context;
   }
 
   async put(agentKey: string, id: string, { revision, text }: { revision: number; text: string }): Promise<boolean> {
-    const { link, keys } = this.#place;
+    const { redis, keys } = this.#context;
     const known = (await this.#find(agentKey, id))?.revision;
     // What will be refused need not be sent.
     if (known !== undefined && known >= revision) return false;
-    const writer = new ChunkWriter(link, keys);
+    const writer = new ChunkWriter(redis, keys);
     await writer.write(Buffer.from(JSON.stringify(text)));
     await writer.end();
     const { content, bytes } = writer;
     const value = [String(revision), content.id, String(content.chunks), String(bytes)];
     const args = [quoted(id), ...value, keys.of('chunk', ''), String(REPLACED_S)];
-    const answer = asNumber(await link.run(PUT, this.#keysOf(agentKey), args));
+    const answer = asNumber(await redis.run(PUT, this.#keysOf(agentKey), args));
     if (answer === -1) throw expiredError(`transcript ${JSON.stringify(id)}`);
     if (answer === 0) await writer.discard();
     return answer === 1;
   }
 
   async get(agentKey: string, id: string): Promise<{ revision: number; text: string } | undefined> {
-    const { link, keys } = this.#place;
+    const { redis, keys } = this.#context;
     const found = await this.#find(agentKey, id);
     if (!found) return undefined;
-    const bytes = await readRange(link, keys, found.content, 0, found.bytes);
+    const bytes = await readRange(redis, keys, found.content, 0, found.bytes);
     if (bytes) return { revision: found.revision, text: String(JSON.parse(bytes.toString())) };
     throw new CellaError('STORAGE_FAILED', `Cannot read transcript ${JSON.stringify(id)}: a part of it is gone.`);
   }
 
   async list(agentKey: string): Promise<string[]> {
-    const ids = asList(await this.#place.link.send('ZRANGE', this.#keysOf(agentKey)[1], '0', '-1'));
+    const ids = asList(await this.#context.redis.send('ZRANGE', this.#keysOf(agentKey)[1], '0', '-1'));
     return ids.map((id) => unquoted(asText(id)));
   }
 
   async bytes(agentKey: string): Promise<number> {
-    const values = asList(await this.#place.link.send('HVALS', this.#keysOf(agentKey)[0]));
+    const values = asList(await this.#context.redis.send('HVALS', this.#keysOf(agentKey)[0]));
     return values.reduce<number>((sum, value) => sum + Number(asText(value).split(' ')[3]), 0);
   }
 
@@ -84,27 +84,27 @@ export class RedisTranscripts implements TranscriptStore {
   /** Also for whoever reads one of them. */
   async deleteAll(agentKey: string): Promise<void> {
     for (const id of await this.list(agentKey)) await this.#delete(agentKey, id, 0);
-    await this.#place.link.send('UNLINK', this.#keysOf(agentKey)[2]);
+    await this.#context.redis.send('UNLINK', this.#keysOf(agentKey)[2]);
   }
 
   async #delete(agentKey: string, id: string, afterS: number): Promise<boolean> {
-    const { link, keys } = this.#place;
+    const { redis, keys } = this.#context;
     const args = [quoted(id), keys.of('chunk', ''), String(afterS)];
-    return asNumber(await link.run(DELETE, this.#keysOf(agentKey), args)) === 1;
+    return asNumber(await redis.run(DELETE, this.#keysOf(agentKey), args)) === 1;
   }
 
   async #find(
     agentKey: string,
     id: string,
   ): Promise<{ revision: number; content: ChunkedBlob; bytes: number } | undefined> {
-    const value = asTextIfAny(await this.#place.link.send('HGET', this.#keysOf(agentKey)[0], quoted(id)));
+    const value = asTextIfAny(await this.#context.redis.send('HGET', this.#keysOf(agentKey)[0], quoted(id)));
     if (value === undefined) return undefined;
     const [revision, content = '', chunks, bytes] = value.split(' ');
     return { revision: Number(revision), content: { id: content, chunks: Number(chunks) }, bytes: Number(bytes) };
   }
 
   #keysOf(agentKey: string): readonly [texts: string, order: string, count: string] {
-    const { keys } = this.#place;
+    const { keys } = this.#context;
     const agent = quoted(agentKey);
     return [keys.of('transcripts', agent), keys.of('transcripts-order', agent), keys.of('transcripts-count', agent)];
   }
