@@ -1,9 +1,9 @@
 /** What a caller gave, put to the arguments of a tool and checked, before anything runs. */
 
-import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { type Parameter, valueProblem } from './parameter.ts';
 import type { Callable } from './recipes.ts';
+import { wrong } from './stopped.ts';
 
 export interface Given {
   readonly positional: readonly PyValue[];
@@ -55,12 +55,6 @@ function receive(callee: string, parameters: readonly Parameter[], given: Given)
     received.set(name, value);
   }
   return received;
-}
-
-export function wrong(callee: string, parameters: readonly Parameter[], problem: string): CellaError {
-  const known = parameters.map(({ name }) => name);
-  const takes = known.length === 0 ? 'It takes no arguments.' : `It takes ${known.join(', ')}.`;
-  return new CellaError('TOOL_ARGUMENTS', `tools.${callee} ${problem}. ${takes}`, { details: { tool: callee, known } });
 }
 
 function shortened(name: string): string {

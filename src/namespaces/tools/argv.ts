@@ -1,9 +1,10 @@
 /** The argument list of a program: options in the order of the schema, then the positionals; never a shell. */
 
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import { type Bound, wrong } from './arguments.ts';
+import type { Bound } from './arguments.ts';
 import type { CliTool, Option } from './cli-definition.ts';
 import { parametersOf } from './recipes.ts';
+import { wrong } from './stopped.ts';
 
 export function buildArgv(callee: string, tool: CliTool, bound: Bound): string[] {
   const refuse = (problem: string) => wrong(callee, parametersOf(tool), problem);

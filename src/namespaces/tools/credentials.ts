@@ -1,7 +1,8 @@
 /** Secrets by name: looked up when a tool needs them, given to the tool alone, and struck from whatever comes back. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import { type Auth, hasControl } from './http-fields.ts';
+import type { Auth } from './http-fields.ts';
+import { hasControl } from './text.ts';
 
 export type Credentials = (name: string) => Promise<string | undefined>;
 

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { identifier } from './parameter.ts';
+import { Recipe } from './recipes.ts';
 
 /** These are methods of `tools` itself. */
 const TOOL_METHODS = new Set(['list', 'search', 'describe', 'call', 'get', 'help']);
@@ -50,24 +51,5 @@ export const Environment = z.record(
     },
   ),
 );
-
-/** Arguments that are set beforehand, and which others may be given. */
-export const Recipe = z.strictObject({
-  description: z.string().max(20_000).default(''),
-  preset: z.record(z.string(), z.json()).default({}),
-  params: z
-    .record(
-      z.string(),
-      z
-        .strictObject({
-          description: z.string().max(4000).optional(),
-          required: z.boolean().optional(),
-          default: z.json().optional(),
-        })
-        .nullable(),
-    )
-    .optional(),
-});
-export type Recipe = z.infer<typeof Recipe>;
 
 export const Recipes = z.record(identifier('recipe', CALLABLE_METHODS), Recipe).default({});

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { CredentialName } from './fields.ts';
+import { hasControl } from './text.ts';
 
 /** As in RFC 9110: no spaces, no colon, no control characters. */
 const HeaderName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be the name of a header');
@@ -22,9 +23,3 @@ export const Auth = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('query'), name: z.string().min(1), credential: CredentialName }),
 ]);
 export type Auth = z.infer<typeof Auth>;
-
-/** A tab is the one control character that a header may hold. */
-export function hasControl(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-  return /[\0-\x08\x0a-\x1f\x7f]/.test(text);
-}

@@ -3,13 +3,13 @@
 import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import { type Bound, wrong } from './arguments.ts';
+import type { Bound } from './arguments.ts';
 import { type Authentication, strike } from './credentials.ts';
 import type { HttpTool } from './http-definition.ts';
 import { readBody, responseValue } from './http-response.ts';
 import { jsonProblem } from './json.ts';
 import { parametersOf } from './recipes.ts';
-import { stopIfAborted } from './stopped.ts';
+import { stopIfAborted, wrong } from './stopped.ts';
 import { fillJson, fillText, fillUrl, placeholders } from './template.ts';
 import { tail } from './text.ts';
 

@@ -3,11 +3,12 @@
 import type { Tool } from '@modelcontextprotocol/client';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import { bind, type Given, wrong } from './arguments.ts';
+import { bind, type Given } from './arguments.ts';
 import { jsonProblem } from './json.ts';
 import type { McpTool } from './mcp-definition.ts';
 import { schemaParameters, schemaProblem, takesMore } from './mcp-schema.ts';
 import type { Parameter } from './parameter.ts';
+import { wrong } from './stopped.ts';
 
 /** Arguments that fit the schema of the server's tool. */
 export interface McpCall {

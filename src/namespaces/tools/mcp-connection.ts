@@ -58,7 +58,7 @@ export class McpConnection {
     } catch (error) {
       await connection.close();
       await transport.transport.close();
-      throw openFailure(tool, transport, error);
+      throw openFailure(tool, connection, error);
     }
   }
 

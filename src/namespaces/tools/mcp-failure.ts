@@ -4,7 +4,6 @@ import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelconte
 import { CellaError } from '../../protocol/errors.ts';
 import { strike } from './credentials.ts';
 import type { McpTool } from './mcp-definition.ts';
-import type { McpTransport } from './mcp-transport.ts';
 import { stopped } from './stopped.ts';
 import { tail } from './text.ts';
 
@@ -14,9 +13,8 @@ interface Said {
 }
 
 /** The server could not be started or reached. */
-export function openFailure(tool: McpTool, transport: McpTransport, error: unknown): CellaError {
+export function openFailure(tool: McpTool, said: Said, error: unknown): CellaError {
   if (error instanceof CellaError) return error;
-  const said = { secrets: transport.secrets, lastWords: transport.lastWords() };
   const reason = describe(error, said);
   if (isTimeout(error)) {
     return new CellaError(

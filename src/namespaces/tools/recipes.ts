@@ -1,9 +1,27 @@
 /** The arguments of a tool and of its recipes, and whether presets and defaults fit them. */
 
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import type { Recipe } from './fields.ts';
 import { type ItemType, type Parameter, valueProblem } from './parameter.ts';
+
+/** Arguments that are set beforehand, and which others may be given. */
+export const Recipe = z.strictObject({
+  description: z.string().max(20_000).default(''),
+  preset: z.record(z.string(), z.json()).default({}),
+  params: z
+    .record(
+      z.string(),
+      z
+        .strictObject({
+          description: z.string().max(4000).optional(),
+          required: z.boolean().optional(),
+          default: z.json().optional(),
+        })
+        .nullable(),
+    )
+    .optional(),
+});
+export type Recipe = z.infer<typeof Recipe>;
 
 /** What a caller may give, and what is set without them. */
 export interface Callable {

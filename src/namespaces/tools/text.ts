@@ -16,3 +16,9 @@ export function cutNote(bytes: number): string {
 export function wholeText(bytes: Uint8Array): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true });
 }
+
+/** A tab is the one control character that a header may hold. */
+export function hasControl(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  return /[\0-\x08\x0a-\x1f\x7f]/.test(text);
+}
