@@ -27,11 +27,11 @@ export {
 export { LocalEnvironment, type LocalOptions } from './environments/local/local-environment.ts';
 export type { RunnerPlace } from './environments/runner-command.ts';
 export type { PackageSourceOptions } from './namespaces/deps/source.ts';
-export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/contract.ts';
+export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/skill.ts';
 export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/approval.ts';
 export type { ToolProblem } from './namespaces/tools/catalog.ts';
 export type { Credentials } from './namespaces/tools/credentials.ts';
-export type { ToolInfo } from './namespaces/tools/info.ts';
+export type { ToolInfo } from './namespaces/tools/tool-info.ts';
 export type { AgentProfile } from './protocol/agent-profile.ts';
 export type {
   CodingAgent,

@@ -1,18 +1,18 @@
 /** The four namespaces as a client sees them: the same things that code in a kernel can use. */
 
-import type { SkillInfo, SkillProblem } from '../namespaces/skills/contract.ts';
+import type { SkillInfo, SkillProblem } from '../namespaces/skills/skill.ts';
 import type { NewSkill } from '../namespaces/skills/skills.ts';
 import type { ToolProblem } from '../namespaces/tools/catalog.ts';
-import type { ToolInfo } from '../namespaces/tools/info.ts';
+import type { ToolInfo } from '../namespaces/tools/tool-info.ts';
 import type { PyValue } from '../protocol/kernel-marshal.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
 
-export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/contract.ts';
+export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/skill.ts';
 export type { NewSkill } from '../namespaces/skills/skills.ts';
 export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/approval.ts';
 export type { ToolProblem } from '../namespaces/tools/catalog.ts';
-export type { RecipeInfo, ToolInfo } from '../namespaces/tools/info.ts';
-export type { Parameter as ToolParameter } from '../namespaces/tools/parameter.ts';
+export type { Parameter as ToolParameter } from '../namespaces/tools/parameters.ts';
+export type { RecipeInfo, ToolInfo } from '../namespaces/tools/tool-info.ts';
 
 /** For work that may take long. */
 export interface WorkOptions {

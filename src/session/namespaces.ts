@@ -6,10 +6,10 @@
 import { readEnvironment, readItemLimit } from '../environment.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
-import type { CallContext, Methods } from '../namespaces/contract.ts';
 import type { Deps } from '../namespaces/deps/deps.ts';
 import type { PackageSource } from '../namespaces/deps/source.ts';
-import type { ReaderHelper } from '../namespaces/skills/reader-helper.ts';
+import type { HostMethods, NamespaceCallContext } from '../namespaces/host-methods.ts';
+import type { ParserHelper } from '../namespaces/skills/skill-parser.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
@@ -132,13 +132,13 @@ export class Namespaces implements NamespacesApi {
 
   /** For the code of one kernel. */
   handler(): CallHandler {
-    let artifacts: Promise<{ readonly methods: Methods; closeAll(): Promise<void> }> | undefined;
+    let artifacts: Promise<{ readonly methods: HostMethods; closeAll(): Promise<void> }> | undefined;
     const openHandles = firstUse(async () => (await this.#openArtifacts()).methods());
     // Their schemas take longer to build than most calls.
     const tools = firstUse(async () => (await this.#openTools()).methods());
     const skills = firstUse(async () => (await this.#openSkills()).methods());
     const deps = firstUse(async () => (await this.#openDeps()).methods());
-    const methodsOf = async (namespace: string): Promise<Methods> => {
+    const methodsOf = async (namespace: string): Promise<HostMethods> => {
       if (namespace === 'tools') return await tools();
       if (namespace === 'skills') return await skills();
       if (namespace === 'deps') return await deps();
@@ -201,7 +201,7 @@ export class Namespaces implements NamespacesApi {
   async #makeSkills(): Promise<Skills> {
     const [{ Skills }, { PythonSkillReader }, storage] = await Promise.all([
       import('../namespaces/skills/skills.ts'),
-      import('../namespaces/skills/python-reader.ts'),
+      import('../namespaces/skills/skill-parser.ts'),
       this.#openStorage(),
     ]);
     const reader = new PythonSkillReader({
@@ -259,7 +259,7 @@ export class Namespaces implements NamespacesApi {
 }
 
 /** Where the host has no Python. */
-async function readInWebAssembly(program: string): Promise<ReaderHelper> {
+async function readInWebAssembly(program: string): Promise<ParserHelper> {
   const { TextProgram } = await import('../environments/in-process/text-program.ts');
   return await TextProgram.start(program);
 }
@@ -270,7 +270,7 @@ function noCall(name: string): CellaError {
   return new CellaError('INVALID_OPTIONS', `There is no call ${JSON.stringify(name.slice(0, 100))}.`, { details });
 }
 
-function contextOf({ signal, onProgress }: WorkOptions = {}): CallContext {
+function contextOf({ signal, onProgress }: WorkOptions = {}): NamespaceCallContext {
   return {
     signal: signal ?? new AbortController().signal,
     progress: (text) => onProgress?.(text),

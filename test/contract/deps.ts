@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { CallContext } from '../../src/namespaces/contract.ts';
+import type { NamespaceCallContext } from '../../src/namespaces/host-methods.ts';
 import { kept, openDeps, openPlace, pythonWith } from '../support/deps.ts';
 import { memoryDeps } from '../support/deps-store.ts';
 import { startIndex } from '../support/package-index.ts';
@@ -118,7 +118,7 @@ export function depsContract(): void {
     it('refuses add and remove on the host, and allows list and sync', async () => {
       const { deps, context, index } = await openDeps({ allowRuntime: false, store: memoryDeps('tiny-b') });
       const methods = deps.methods();
-      const call: CallContext = { ...context, whileAsking: (work) => work() };
+      const call: NamespaceCallContext = { ...context, whileAsking: (work) => work() };
       for (const [name, params] of [
         ['deps.add', { requirements: ['tiny-a'] }],
         ['deps.remove', { name: 'tiny-b' }],
@@ -135,7 +135,7 @@ export function depsContract(): void {
     it('get plain values, with the path that the sandbox knows', async () => {
       const { deps, context } = await openDeps();
       const methods = deps.methods();
-      const call: CallContext = { ...context, whileAsking: (work) => work() };
+      const call: NamespaceCallContext = { ...context, whileAsking: (work) => work() };
       const added = await methods['deps.add']?.perform({ requirements: ['tiny-b'] }, call);
       const set = await deps.current();
       expect(added).toEqual({
@@ -160,7 +160,7 @@ export function depsContract(): void {
       ['deps.sync', null],
     ])('are refused where they are of another shape: %s %j', async (name, params) => {
       const { deps, context, index } = await openDeps();
-      const call: CallContext = { ...context, whileAsking: (work) => work() };
+      const call: NamespaceCallContext = { ...context, whileAsking: (work) => work() };
       await expect(deps.methods()[name]?.perform(params, call)).rejects.toThrow();
       expect(index.requests).toEqual([]);
     });

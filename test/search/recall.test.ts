@@ -4,8 +4,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { stem } from '../../src/namespaces/search/stem.ts';
-import { TextIndex } from '../../src/namespaces/search/text-index.ts';
-import { SILENT, wordsOf } from '../../src/namespaces/search/words.ts';
+import { STOP_WORDS, TextIndex, wordsOf } from '../../src/namespaces/search/text-index.ts';
 
 const Skill = z.object({ name: z.string(), description: z.string(), parameters: z.array(z.string()) });
 const Question = z.object({ query: z.string(), expected: z.string() });
@@ -28,7 +27,7 @@ const index = await TextIndex.of(
 const stemsOf = (text: string) =>
   new Set(
     wordsOf(text)
-      .filter((word) => !SILENT.has(word))
+      .filter((word) => !STOP_WORDS.has(word))
       .map(stem),
   );
 

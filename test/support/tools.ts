@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { CallContext } from '../../src/namespaces/contract.ts';
+import type { NamespaceCallContext } from '../../src/namespaces/host-methods.ts';
 import { HostCommands } from '../../src/namespaces/tools/host-command.ts';
 import { Tools, type ToolsOptions } from '../../src/namespaces/tools/tools.ts';
 import type { Command, CommandRunner } from '../../src/protocol/command.ts';
@@ -75,7 +75,7 @@ export interface TestTools extends AsyncDisposable {
 
 export interface CallOptions {
   readonly positional?: PyValue[];
-  readonly context?: Partial<CallContext>;
+  readonly context?: Partial<NamespaceCallContext>;
 }
 
 /** `yamls` are kept under the names that they give themselves. */
@@ -86,7 +86,7 @@ export async function testTools(yamls: readonly string[], options: Partial<Tools
   const sandboxed = new WatchedCommands();
   const host = new WatchedCommands();
   const tools = new Tools({ store, folders: [], sandboxed, host, ...options });
-  const ask = async (method: string, params: unknown, context: Partial<CallContext> = {}) => {
+  const ask = async (method: string, params: unknown, context: Partial<NamespaceCallContext> = {}) => {
     const found = tools.methods()[method];
     if (found === undefined) throw new Error(`there is no method ${method}`);
     return await found.perform(params, { ...quiet(), ...context });
@@ -105,7 +105,7 @@ export async function testTools(yamls: readonly string[], options: Partial<Tools
   };
 }
 
-function quiet(): CallContext {
+function quiet(): NamespaceCallContext {
   return { signal: new AbortController().signal, progress: () => undefined, whileAsking: (work) => work() };
 }
 

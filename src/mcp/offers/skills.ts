@@ -1,7 +1,7 @@
 /** list_skills, search_skills, create_skill and delete_skill: Python functions that are kept for later. */
 
 import { z } from 'zod';
-import type { SkillInfo, SkillParameter } from '../../namespaces/skills/contract.ts';
+import type { SkillInfo, SkillParameter } from '../../namespaces/skills/skill.ts';
 import { type Bench, brief, guarded, Limit, LOOKS, listing, Query, said } from './offer.ts';
 
 const Skill = z.object({ call: z.string(), description: z.string() });

@@ -1,8 +1,8 @@
 /** list_tools and search_tools: what code in a kernel can call as `tools.NAME(...)`. */
 
 import { z } from 'zod';
-import type { ToolInfo } from '../../namespaces/tools/info.ts';
-import type { Parameter } from '../../namespaces/tools/parameter.ts';
+import type { Parameter } from '../../namespaces/tools/parameters.ts';
+import type { ToolInfo } from '../../namespaces/tools/tool-info.ts';
 import { type Bench, brief, guarded, Limit, LOOKS, listing, Query } from './offer.ts';
 
 const Tools = z.object({

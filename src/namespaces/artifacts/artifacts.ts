@@ -1,14 +1,12 @@
-/** The artifacts of a storage: bytes of any size by name, with what they are, for host callers and for kernels. */
+/** The artifacts of a storage: bytes of any size by name, for host callers and for kernels. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
-import type { ArtifactReader, ArtifactStore, Page } from '../../storage/contract.ts';
-import type { Methods } from '../contract.ts';
-import { checkRoom, MOST_THINGS } from '../room.ts';
-import { checkFacts } from './facts.ts';
-import { Handles } from './handles.ts';
-import { artifactMethods } from './methods.ts';
-import { BoundedWriter } from './writer.ts';
+import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../../storage/contract.ts';
+import type { HostMethods } from '../host-methods.ts';
+import { checkCountLimit, DEFAULT_MAX_COUNT } from '../namespace-limits.ts';
+import { checkNewFacts } from './artifact-facts.ts';
+import { ArtifactHandles, artifactMethods } from './artifact-handles.ts';
 
 export interface ArtifactsOptions {
   readonly store: ArtifactStore;
@@ -34,7 +32,7 @@ export class Artifacts {
   readonly #limitBytes: number;
   readonly #most: number;
 
-  constructor({ store, limitBytes = 1024 ** 3, most = MOST_THINGS }: ArtifactsOptions) {
+  constructor({ store, limitBytes = 1024 ** 3, most = DEFAULT_MAX_COUNT }: ArtifactsOptions) {
     this.#most = most;
     this.#store = store;
     this.#limitBytes = limitBytes;
@@ -46,7 +44,7 @@ export class Artifacts {
     content: Uint8Array | AsyncIterable<Uint8Array>,
     facts: NewArtifactFacts,
   ): Promise<ArtifactInfo> {
-    const checked = checkFacts(facts);
+    const checked = checkNewFacts(facts);
     await using writer = await this.begin(name);
     if (content instanceof Uint8Array) await writer.write(content);
     else for await (const bytes of content) await writer.write(bytes);
@@ -82,7 +80,7 @@ export class Artifacts {
 
   async begin(name: string): Promise<BoundedWriter> {
     const checked = checkName(name, 'artifact');
-    await checkRoom({
+    await checkCountLimit({
       what: 'artifacts',
       most: this.#most,
       holds: (count) => this.#store.holds(count),
@@ -99,8 +97,8 @@ export class Artifacts {
   }
 
   /** For the code of one kernel: its handles are its own, and end with `closeAll`. */
-  methods(): { readonly methods: Methods; closeAll(): Promise<void> } {
-    const handles = new Handles();
+  methods(): { readonly methods: HostMethods; closeAll(): Promise<void> } {
+    const handles = new ArtifactHandles();
     return { methods: artifactMethods(this, handles), closeAll: () => handles.closeAll() };
   }
 }
@@ -119,4 +117,68 @@ function notFound(name: string): CellaError {
   return new CellaError('ARTIFACT_NOT_FOUND', `There is no artifact named ${JSON.stringify(name)}.`, {
     details: { name },
   });
+}
+
+export class BoundedWriter implements ArtifactWriter {
+  readonly #name: string;
+  readonly #writer: ArtifactWriter;
+  readonly #limitBytes: number;
+  #written = 0;
+  /** Those who write at once wait for each other: the bytes lie in the order of the calls. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #failure: unknown;
+
+  constructor(name: string, writer: ArtifactWriter, limitBytes: number) {
+    this.#name = name;
+    this.#writer = writer;
+    this.#limitBytes = limitBytes;
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    this.#written += bytes.length;
+    const tooLarge = this.#written > this.#limitBytes;
+    return this.#next(async () => {
+      if (tooLarge) {
+        await this.#writer.abort();
+        throw this.#tooLarge();
+      }
+      await this.#writer.write(bytes);
+    });
+  }
+
+  finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
+    return this.#next(() => this.#writer.finish(facts));
+  }
+
+  abort(): Promise<void> {
+    const aborted = this.#turn.then(() => this.#writer.abort());
+    this.#turn = aborted.catch(() => undefined);
+    return aborted;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.abort();
+  }
+
+  /** What has failed once is not finished with a hole in it. */
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(async () => {
+      if (this.#failure !== undefined) throw this.#failure;
+      try {
+        return await work();
+      } catch (error) {
+        this.#failure = error;
+        throw error;
+      }
+    });
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  #tooLarge(): CellaError {
+    const message = `The artifact ${JSON.stringify(this.#name)} is larger than the limit of ${this.#limitBytes} bytes.`;
+    return new CellaError('ARTIFACT_TOO_LARGE', message, {
+      details: { name: this.#name, limitBytes: this.#limitBytes },
+    });
+  }
 }

@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import { checkPackageName, parseRequirement, type Requirement } from '../../protocol/requirement.ts';
 import type { DepsStore } from '../../storage/contract.ts';
-import type { CallContext, Methods } from '../contract.ts';
+import type { HostMethods, NamespaceCallContext } from '../host-methods.ts';
 import { depsMethods } from './methods.ts';
 import type { PackageSets } from './sets.ts';
 import { Turns } from './turns.ts';
@@ -38,7 +38,7 @@ export interface DepsStatus {
 type Tried = WhatWorks & { readonly unfit: readonly string[]; readonly note?: string };
 
 /** What is needed of a call's context. */
-export type DepsContext = Pick<CallContext, 'signal' | 'progress'>;
+export type DepsContext = Pick<NamespaceCallContext, 'signal' | 'progress'>;
 
 /** A change by others while one is made brings another round; this many at once is no accident. */
 const MOST_ROUNDS = 20;
@@ -55,7 +55,7 @@ export class Deps {
     this.#allowRuntime = allowRuntime;
   }
 
-  methods(): Methods {
+  methods(): HostMethods {
     return depsMethods(this);
   }
 

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import { type Methods, method } from '../contract.ts';
+import { type HostMethods, hostMethod } from '../host-methods.ts';
 import type { Deps, DepsResult } from './deps.ts';
 
 const Nothing = z.strictObject({});
@@ -10,16 +10,18 @@ const Nothing = z.strictObject({});
 const Add = z.strictObject({ requirements: z.array(z.string()).min(1).max(100) });
 const Remove = z.strictObject({ name: z.string() });
 
-export function depsMethods(deps: Deps): Methods {
+export function depsMethods(deps: Deps): HostMethods {
   return {
-    'deps.list': method(Nothing, () => deps.list()),
-    'deps.status': method(Nothing, async () => {
+    'deps.list': hostMethod(Nothing, () => deps.list()),
+    'deps.status': hostMethod(Nothing, async () => {
       const { requirements, python, installed } = await deps.status();
       return { requirements: [...requirements], python, installed };
     }),
-    'deps.add': method(Add, async ({ requirements }, context) => reply(deps, await deps.add(requirements, context))),
-    'deps.remove': method(Remove, async ({ name }, context) => reply(deps, await deps.remove(name, context))),
-    'deps.sync': method(Nothing, async (_params, context) => reply(deps, await deps.sync(context))),
+    'deps.add': hostMethod(Add, async ({ requirements }, context) =>
+      reply(deps, await deps.add(requirements, context)),
+    ),
+    'deps.remove': hostMethod(Remove, async ({ name }, context) => reply(deps, await deps.remove(name, context))),
+    'deps.sync': hostMethod(Nothing, async (_params, context) => reply(deps, await deps.sync(context))),
   };
 }
 

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Lexicon } from './lexicon.ts';
 import { stem } from './stem.ts';
-import { TextIndex } from './text-index.ts';
-import { wordsOf } from './words.ts';
+import { TextIndex, wordsOf } from './text-index.ts';
 
 const document = (id: string, text: string) => ({ id, title: id, text, extra: '' });
 const ids = async (found: Promise<{ id: string }[]>) => (await found).map(({ id }) => id);

@@ -1,11 +1,10 @@
-/** Finds short texts by what they are about, also where the question uses other words than they do. */
+/** Finds short texts by what they are about, also if the query uses other words. */
 
-import { inSlices } from '../../lib/event-loop.ts';
+import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import { type Lexicon, lexicon as sharedLexicon } from './lexicon.ts';
-import { nearestSpelling } from './spelling.ts';
-import { termsOf } from './terms.ts';
+import { stem } from './stem.ts';
 
-export interface Document {
+interface SearchDocument {
   readonly id: string;
   /** A name: counts most. */
   readonly title: string;
@@ -14,7 +13,7 @@ export interface Document {
   readonly extra: string;
 }
 
-export interface Found {
+interface SearchHit {
   readonly id: string;
   readonly score: number;
 }
@@ -28,7 +27,7 @@ const LENGTH_POWER = 0.25;
 const MOST_TERMS = 64;
 
 export class TextIndex {
-  readonly #documents: readonly Document[];
+  readonly #documents: readonly SearchDocument[];
   readonly #lexicon: Lexicon;
   /** By term, how strongly it is in each document that has it, by the document's place. */
   readonly #terms = new Map<string, Map<number, number>>();
@@ -36,12 +35,12 @@ export class TextIndex {
   readonly #tellers = new Map<number, [term: string, clarity: number][]>();
   readonly #lengths: number[] = [];
 
-  private constructor(documents: readonly Document[], lexicon: Lexicon) {
+  private constructor(documents: readonly SearchDocument[], lexicon: Lexicon) {
     this.#documents = documents;
     this.#lexicon = lexicon;
   }
 
-  static async of(documents: readonly Document[], lexicon: Lexicon = sharedLexicon()): Promise<TextIndex> {
+  static async of(documents: readonly SearchDocument[], lexicon: Lexicon = sharedLexicon()): Promise<TextIndex> {
     const index = new TextIndex(documents, lexicon);
     for await (const [at, document] of inSlices(documents.entries())) index.#add(document, at);
     for await (const term of inSlices(index.#terms.keys())) index.#addTeller(term);
@@ -49,7 +48,7 @@ export class TextIndex {
   }
 
   /** The best first; only those that have to do with the query at all. Its first words count, and no more than 64. */
-  async search(query: string, limit: number): Promise<Found[]> {
+  async search(query: string, limit: number): Promise<SearchHit[]> {
     const scores = new Float64Array(this.#documents.length);
     for (const term of [...new Set(termsOf(query, this.#lexicon))].slice(0, MOST_TERMS)) {
       const matches = await this.#matches(await this.#known(term));
@@ -63,7 +62,7 @@ export class TextIndex {
       .slice(0, limit);
   }
 
-  #add(document: Document, at: number): void {
+  #add(document: SearchDocument, at: number): void {
     const weights = new Map<string, number>();
     for (const part of ['title', 'text', 'extra'] as const) {
       for (const term of termsOf(document[part], this.#lexicon)) raise(weights, term, WEIGHTS[part]);
@@ -120,4 +119,72 @@ export class TextIndex {
 
 function raise<K>(values: Map<K, number>, key: K, value: number): void {
   values.set(key, Math.max(values.get(key) ?? 0, value));
+}
+
+/** What comes later in a text tells no more of what it is about. */
+const MOST_WORDS = 1000;
+
+function termsOf(text: string, lexicon: Lexicon): string[] {
+  const words = wordsOf(text).slice(0, MOST_WORDS);
+  const stems = words.map(stem);
+  return words.flatMap((word, at) => {
+    const phrases = phrasesAt(stems, at, lexicon);
+    return STOP_WORDS.has(word) ? phrases : [...phrases, ...stems.slice(at, at + 1)];
+  });
+}
+
+function phrasesAt(stems: readonly string[], at: number, lexicon: Lexicon): string[] {
+  const phrases: string[] = [];
+  for (let length = 2; length <= lexicon.longestPhrase && at + length <= stems.length; length++) {
+    const phrase = stems.slice(at, at + length).join(' ');
+    if (lexicon.has(phrase)) phrases.push(phrase);
+  }
+  return phrases;
+}
+
+/** A name of code or a sentence, as words in order. */
+export function wordsOf(text: string): string[] {
+  const plain = text
+    .replace(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase();
+  return plain.match(/[\p{L}\p{N}]+/gu) ?? [];
+}
+
+/** Words that say nothing of what a text is about. */
+export const STOP_WORDS: ReadonlySet<string> = new Set(
+  `a about after again all along also am an and another any anything are as at be because been before being both but by can could did do does
+  doing done each either else ever every everything few for from get gets give given go goes got had has have he her here him his how i if in into
+  is it its itself just let like make makes many may me might more most much must my neither nor nothing need needs no not of off on once one onto
+  only or other our out over own put same say see shall she should so some someone something still such take tell than that the
+  their them then there these they thing things this those through to too under up us use used using very want was way
+  we were what when where whether which while who whom within without whose why will with would yes you your s t re ve ll d m`.split(
+    /\s+/,
+  ),
+);
+
+const SHORTEST = 5;
+/** Words that are compared before others have their turn. */
+const AT_ONCE = 1000;
+
+/** The first of `words` that `word` is a slip of. Short words are left alone: too many of them are alike. */
+async function nearestSpelling(word: string, words: Iterable<string>): Promise<string | undefined> {
+  if (word.length < SHORTEST) return undefined;
+  let looked = 0;
+  for (const other of words) {
+    if (++looked % AT_ONCE === 0) await giveWay();
+    if (other.length >= SHORTEST - 1 && isOneSlip(word, other)) return other;
+  }
+  return undefined;
+}
+
+function isOneSlip(a: string, b: string): boolean {
+  if (Math.abs(a.length - b.length) > 1) return false;
+  let start = 0;
+  while (start < a.length && a[start] === b[start]) start++;
+  const restA = a.slice(start);
+  const restB = b.slice(start);
+  if (restA.slice(1) === restB || restA === restB.slice(1) || restA.slice(1) === restB.slice(1)) return true;
+  return restA[0] === restB[1] && restA[1] === restB[0] && restA.slice(2) === restB.slice(2);
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { MemoryTexts } from '../../../test/support/memory-stores.ts';
 import { findPython } from '../../interpreter/find-python.ts';
-import { PythonSkillReader } from './python-reader.ts';
+import { PythonSkillReader } from './skill-parser.ts';
 import { Skills } from './skills.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';

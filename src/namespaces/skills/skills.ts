@@ -1,18 +1,25 @@
-/** The skills of a storage: Python files that are listed, found, made and removed here, and run only inside kernels. */
+/** The skills of a storage: lists, searches, creates and deletes Python files that only kernels run. */
 
+import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { checkIdentifier, checkName } from '../../protocol/namespace-models.ts';
 import type { TextStore } from '../../storage/contract.ts';
-import type { Methods } from '../contract.ts';
-import { checkRoom, MOST_THINGS } from '../room.ts';
-import { checkQuery } from '../search/query-limit.ts';
-import type { Skill, SkillInfo, SkillProblem, SkillReader } from './contract.ts';
-import { withDescription } from './description.ts';
-import { invalidSkill } from './invalid.ts';
-import { Library } from './library.ts';
-import { skillMethods } from './methods.ts';
-import { checkSkillName } from './name.ts';
-import { checkLength, MOST_PARAMETERS } from './source-limit.ts';
+import { type HostMethods, hostMethod, PageRequest, toPage } from '../host-methods.ts';
+import { checkCountLimit, checkQuery, DEFAULT_MAX_COUNT } from '../namespace-limits.ts';
+import {
+  checkSkillName,
+  checkSourceLength,
+  invalidSkill,
+  MAX_PARAMETERS,
+  type ParsedSource,
+  type Skill,
+  type SkillInfo,
+  type SkillParameter,
+  type SkillParser,
+  type SkillProblem,
+} from './skill.ts';
+import { SkillCatalog } from './skill-catalog.ts';
 
 export interface NewSkill {
   readonly name: string;
@@ -23,7 +30,7 @@ export interface NewSkill {
 
 interface SkillsOptions {
   readonly store: TextStore;
-  readonly reader: SkillReader;
+  readonly reader: SkillParser;
   readonly most?: number | undefined;
 }
 
@@ -32,16 +39,16 @@ const MOST_FOUND = 100;
 
 export class Skills {
   readonly #store: TextStore;
-  readonly #reader: SkillReader;
-  readonly #library: Library;
+  readonly #reader: SkillParser;
+  readonly #library: SkillCatalog;
   readonly #most: number;
 
   /** `most`: how many there may be. */
-  constructor({ store, reader, most = MOST_THINGS }: SkillsOptions) {
+  constructor({ store, reader, most = DEFAULT_MAX_COUNT }: SkillsOptions) {
     this.#most = most;
     this.#store = store;
     this.#reader = reader;
-    this.#library = new Library(store, reader);
+    this.#library = new SkillCatalog(store, reader);
   }
 
   /** By name. Those that cannot be used are told by `problems`. */
@@ -82,11 +89,11 @@ export class Skills {
   async create(skill: NewSkill, options: { readonly replace?: boolean } = {}): Promise<SkillInfo> {
     const name = checkSkillName(skill.name);
     const text = await this.#complete(checkSource(skill.source), checkDescription(skill.description));
-    const reading = await this.#reader.read(text);
-    if (reading.parameters.length > MOST_PARAMETERS) {
-      throw invalidSkill(`\`run\` has more than ${MOST_PARAMETERS} parameters. Take a list or a dict instead`);
+    const reading = await this.#reader.parse(text);
+    if (reading.parameters.length > MAX_PARAMETERS) {
+      throw invalidSkill(`\`run\` has more than ${MAX_PARAMETERS} parameters. Take a list or a dict instead`);
     }
-    await checkRoom({
+    await checkCountLimit({
       what: 'skills',
       most: this.#most,
       holds: (count) => this.#store.holds(count),
@@ -111,14 +118,14 @@ export class Skills {
   }
 
   /** For the code of a kernel. */
-  methods(): Methods {
+  methods(): HostMethods {
     return skillMethods(this);
   }
 
   /** The source as it is stored: with its description. */
   async #complete(source: string, description: string): Promise<string> {
     if (description === '') return source;
-    const reading = await this.#reader.read(source);
+    const reading = await this.#reader.parse(source);
     return checkSource(withDescription(source, description, reading));
   }
 }
@@ -145,7 +152,7 @@ function checkSource(given: string): string {
   const source = given.replace(/^\ufeff/, '');
   if (!source.isWellFormed()) throw invalidSkill('it holds a lone surrogate, which no file can hold');
   if (source.includes('\0')) throw invalidSkill('it holds a null character');
-  checkLength(source);
+  checkSourceLength(source);
   return source;
 }
 
@@ -156,4 +163,70 @@ function checkDescription(given: string | null | undefined): string {
     throw invalidSkill(`its description is longer than ${MOST_DESCRIPTION_CHARACTERS} characters`);
   }
   return description;
+}
+
+interface SkillCalls {
+  list(): Promise<SkillInfo[]>;
+  get(name: string): Promise<Skill>;
+  search(query: string, options: { readonly limit?: number }): Promise<SkillInfo[]>;
+  create(skill: { name: string; source: string; description: string | null }): Promise<SkillInfo>;
+  delete(name: string): Promise<void>;
+}
+
+const Named = z.strictObject({ name: z.string() });
+const Search = z.strictObject({ query: z.string(), limit: z.int().min(1).max(100).default(5) });
+const Create = z.strictObject({ name: z.string(), source: z.string(), description: z.string().nullable() });
+
+export function skillMethods(skills: SkillCalls): HostMethods {
+  return {
+    'skills.list': hostMethod(PageRequest, async ({ after, limit }) => {
+      const rest = (await skills.list()).filter(({ name }) => name > after);
+      return await toPage(rest, toPyInfo, limit);
+    }),
+    'skills.get': hostMethod(Named, async ({ name }) => {
+      const skill = await skills.get(name);
+      return { ...toPyInfo(skill), source: skill.source };
+    }),
+    'skills.search': hostMethod(Search, async ({ query, limit }) => {
+      return (await skills.search(query, { limit })).map(toPyInfo);
+    }),
+    'skills.create': hostMethod(Create, async (skill) => toPyInfo(await skills.create(skill))),
+    'skills.delete': hostMethod(Named, async ({ name }) => {
+      await skills.delete(name);
+      return null;
+    }),
+  };
+}
+
+function toPyInfo({ name, description, parameters, updatedAt, shared }: SkillInfo): { [name: string]: PyValue } {
+  return { name, description, parameters: parameters.map(toPyParameter), updatedAt, ...(shared && { shared }) };
+}
+
+/** A field that is not there is left out: the wire has no `undefined`. */
+function toPyParameter({ name, kind, annotation, default: preset, required }: SkillParameter): PyValue {
+  return {
+    name,
+    kind,
+    ...(annotation !== undefined && { annotation }),
+    ...(preset !== undefined && { default: preset }),
+    required,
+  };
+}
+
+/** In place of the docstring that is there; else before the first statement, where `from __future__` allows it too. */
+export function withDescription(source: string, description: string, { docstring }: ParsedSource): string {
+  const quoted = quote(description);
+  if (docstring !== null) return source.slice(0, docstring.start) + quoted + source.slice(docstring.end);
+  const head = /^(?:#!.*\r?\n)?(?:#.*coding[:=].*\r?\n)?/.exec(source)?.[0] ?? '';
+  return `${head}${quoted}\n\n${source.slice(head.length)}`;
+}
+
+/** A literal that ends where we end it, whatever the text holds. Line breaks stay, for the eyes of a person. */
+function quote(text: string): string {
+  const escaped = text
+    .replaceAll('\r\n', '\n')
+    .replaceAll('\\', '\\\\')
+    .replace(/"(?="|$)/g, '\\"')
+    .replace(/[^\P{Cc}\n\t]/gu, (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return `"""${escaped}"""`;
 }

@@ -3,8 +3,8 @@
 import { untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import type { CallContext } from '../contract.ts';
-import { stopped } from './stopped.ts';
+import type { NamespaceCallContext } from '../host-methods.ts';
+import { abortedError } from './call-errors.ts';
 
 export interface ApprovalRequest {
   readonly tool: string;
@@ -26,24 +26,24 @@ export type Approve = (request: ApprovalRequest) => Promise<Approval>;
 export async function askApproval(
   approve: Approve | undefined,
   request: Omit<ApprovalRequest, 'signal'>,
-  context: CallContext,
+  context: NamespaceCallContext,
 ): Promise<void> {
-  if (approve === undefined) throw refused(request, 'nobody is there to ask');
+  if (approve === undefined) throw refusedError(request, 'nobody is there to ask');
   const asked = context
     .whileAsking(() => approve({ ...request, signal: context.signal }))
     .catch((error: unknown) => {
-      throw refused(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
+      throw refusedError(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
     });
-  const answer = await untilAborted(asked, context.signal, () => stopped(calleeOf(request)));
+  const answer = await untilAborted(asked, context.signal, () => abortedError(calleeOf(request)));
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
-  if (allowed !== true) throw refused(request, reason ?? 'the person who was asked did not allow it');
+  if (allowed !== true) throw refusedError(request, reason ?? 'the person who was asked did not allow it');
 }
 
 function calleeOf({ tool, recipe }: Pick<ApprovalRequest, 'tool' | 'recipe'>): string {
   return recipe === undefined ? tool : `${tool}.${recipe}`;
 }
 
-function refused(request: Omit<ApprovalRequest, 'signal'>, reason: string): CellaError {
+function refusedError(request: Omit<ApprovalRequest, 'signal'>, reason: string): CellaError {
   const { tool, recipe, summary } = request;
   const message = `tools.${calleeOf(request)} requires approval and was not run: ${reason}.`;
   return new CellaError('APPROVAL_REFUSED', message, { details: { tool, recipe, summary } });

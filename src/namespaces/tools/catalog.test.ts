@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { MemoryTexts, temporaryFolder, testTools } from '../../../test/support/tools.ts';
-import { parseTool } from './parse.ts';
+import { parseTool } from './parse-tool.ts';
 import { Tools } from './tools.ts';
 
 const good = 'name: good\ndescription: Works.\ncommand: echo fine\n';

@@ -4,7 +4,7 @@ import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
 import type { ToolDefinition } from './definition.ts';
-import { fileSource, fileState, type Source, type YamlFolder, yamlFiles } from './yaml-folder.ts';
+import { type DefinitionSource, fileSource, fileState, type YamlFolder, yamlFiles } from './definition-files.ts';
 
 /** A definition that cannot be used, and why. The others can. */
 export interface ToolProblem {
@@ -22,7 +22,7 @@ export interface Catalog {
 
 type ParseTool = (text: string, where: string) => ToolDefinition;
 
-type Parsed = { readonly text: string | undefined } & (
+type ParsedDefinition = { readonly text: string | undefined } & (
   | { readonly tool: ToolDefinition }
   | { readonly error: CellaError }
 );
@@ -32,7 +32,7 @@ export class CatalogReader {
   readonly #folders: readonly string[];
   #read: { readonly state: string; readonly catalog: Promise<Catalog> } | undefined;
   /** By place. A definition that did not change stays the same object. */
-  readonly #parsed = new Map<string, Parsed>();
+  readonly #parsed = new Map<string, ParsedDefinition>();
 
   constructor(store: TextStore, folders: readonly string[]) {
     this.#store = store;
@@ -56,7 +56,7 @@ export class CatalogReader {
 
   async #load(folders: readonly YamlFolder[]): Promise<Catalog> {
     // YAML and the schemas are loaded when there is something to read.
-    const { parseTool } = await import('./parse.ts');
+    const { parseTool } = await import('./parse-tool.ts');
     const stored = (await this.#store.list()).map(storedSource);
     const files = await Promise.all(folders.flatMap((folder) => folder.files.map(fileSource)));
     const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
@@ -87,7 +87,7 @@ export class CatalogReader {
     return { tools, problems };
   }
 
-  #parse({ where, text, problem }: Source, parseTool: ParseTool): Parsed {
+  #parse({ where, text, problem }: DefinitionSource, parseTool: ParseTool): ParsedDefinition {
     const before = this.#parsed.get(where);
     if (before !== undefined && text !== undefined && before.text === text) return before;
     const parsed = parse(parseTool, text, where, problem);
@@ -96,7 +96,12 @@ export class CatalogReader {
   }
 }
 
-function parse(parseTool: ParseTool, text: string | undefined, where: string, problem = 'it is not there'): Parsed {
+function parse(
+  parseTool: ParseTool,
+  text: string | undefined,
+  where: string,
+  problem = 'it is not there',
+): ParsedDefinition {
   try {
     if (text !== undefined) return { text, tool: parseTool(text, where) };
     return { text, error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };
@@ -106,11 +111,11 @@ function parse(parseTool: ParseTool, text: string | undefined, where: string, pr
   }
 }
 
-function problemOf({ where, name }: Source, error: CellaError): ToolProblem {
+function problemOf({ where, name }: DefinitionSource, error: CellaError): ToolProblem {
   const { line } = error.details;
   return { where, name, message: error.message, ...(typeof line === 'number' ? { line } : {}) };
 }
 
-function storedSource({ name, text, where }: StoredText): Source {
+function storedSource({ name, text, where }: StoredText): DefinitionSource {
   return { name, text, where };
 }

@@ -1,8 +1,8 @@
 /** Secrets by name: looked up when a tool needs them, given to the tool alone, and struck from whatever comes back. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Auth } from './http-fields.ts';
-import { hasControl } from './text.ts';
+import type { Auth } from './definition.ts';
+import { hasControl } from './values.ts';
 
 export type Credentials = (name: string) => Promise<string | undefined>;
 
@@ -14,10 +14,10 @@ async function lookUp(credentials: Credentials | undefined, name: string, tool: 
   throw new CellaError('CREDENTIAL_MISSING', message, { details: { tool, credential: name } });
 }
 
-type Environment = Readonly<Record<string, string | { readonly credential: string }>>;
+type CredentialEnvironment = Readonly<Record<string, string | { readonly credential: string }>>;
 
 export async function resolveEnvironment(
-  env: Environment,
+  env: CredentialEnvironment,
   credentials: Credentials | undefined,
   tool: string,
 ): Promise<{ readonly env: Readonly<Record<string, string>>; readonly secrets: readonly string[] }> {
@@ -65,7 +65,7 @@ export async function authenticate(
 }
 
 /** A tool may say again what it was given; code must not learn it that way. */
-export function strike(text: string, secrets: readonly string[]): string {
+export function redact(text: string, secrets: readonly string[]): string {
   const forms = secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
   return forms.reduce((struck, form) => struck.replaceAll(form, '[credential]'), text);
 }

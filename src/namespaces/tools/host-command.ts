@@ -8,13 +8,13 @@ import { CellaError } from '../../protocol/errors.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 
 /** Where host programs run, and the little that they see of the host's environment. */
-export interface HostPlace {
+export interface HostCommandOptions {
   readonly cwd: string;
   readonly path: string;
   readonly home: string;
 }
 
-export const DEFAULT_PLACE: HostPlace = {
+export const DEFAULT_HOST_OPTIONS: HostCommandOptions = {
   cwd: '/',
   path: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   home: '/nonexistent',
@@ -24,10 +24,10 @@ export const DEFAULT_PLACE: HostPlace = {
 const PIPES_MS = 1000;
 
 export class HostCommands implements CommandRunner {
-  readonly #place: HostPlace;
+  readonly #place: HostCommandOptions;
 
-  constructor(place: Partial<HostPlace> = {}) {
-    this.#place = { ...DEFAULT_PLACE, ...place };
+  constructor(place: Partial<HostCommandOptions> = {}) {
+    this.#place = { ...DEFAULT_HOST_OPTIONS, ...place };
   }
 
   async run(command: Command): Promise<CommandResult> {
@@ -77,7 +77,7 @@ export class HostCommands implements CommandRunner {
   }
 }
 
-export function hostEnv({ path, home }: HostPlace): Record<string, string> {
+export function hostEnv({ path, home }: HostCommandOptions): Record<string, string> {
   return { PATH: path, HOME: home, LANG: 'C.UTF-8' };
 }
 
@@ -86,20 +86,20 @@ function start(program: string, args: readonly string[], options: { cwd: string;
     return spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   } catch (error) {
     // Some reasons are thrown and others are told by an event: arguments that are too long are among the first.
-    throw notStarted(program, error);
+    throw notStartedError(program, error);
   }
 }
 
 function exit(child: ChildProcess, program: string): Promise<{ exitCode: number } | { killedBy: string }> {
   return new Promise((resolve, reject) => {
-    child.on('error', (error) => reject(notStarted(program, error)));
+    child.on('error', (error) => reject(notStartedError(program, error)));
     child.once('exit', (code, signal) =>
       resolve(code === null ? { killedBy: signal ?? 'a signal' } : { exitCode: code }),
     );
   });
 }
 
-export function notStarted(program: string, error: unknown): CellaError {
+export function notStartedError(program: string, error: unknown): CellaError {
   const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
   const reason = missing
     ? 'there is no such program on the host'

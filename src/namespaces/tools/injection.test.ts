@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
-import { bind } from './arguments.ts';
-import { buildArgv } from './argv.ts';
-import { parseTool } from './parse.ts';
-import { callableOf } from './recipes.ts';
-import { fillUrl } from './template.ts';
+import { bindArguments } from './bind-arguments.ts';
+import { buildArgv } from './cli-tool.ts';
+import { callSignature } from './parameters.ts';
+import { parseTool } from './parse-tool.ts';
+import { fillUrl } from './placeholders.ts';
 
 /** Text with more of what means something to shells, programs and URLs than chance would bring. */
 const hostile = fc.oneof(
@@ -47,7 +47,7 @@ describe('whatever text a caller gives', () => {
     fc.assert(
       fc.property(hostile, hostile, hostile, fc.array(hostile, { minLength: 1 }), (o, p, a, rest) => {
         const build = () =>
-          buildArgv('t', tool, bind('t', callableOf(tool), { positional: [], named: { o, p, a, rest } }));
+          buildArgv('t', tool, bindArguments('t', callSignature(tool), { positional: [], named: { o, p, a, rest } }));
         if ([o, p, a, ...rest].every(harmless)) expect(build()).toEqual(['prog', '--o', o, `--p=${p}`, a, ...rest]);
         else expect(build).toThrow(CellaError);
       }),

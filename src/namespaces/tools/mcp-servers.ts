@@ -3,36 +3,35 @@
 import { settlesWithin, untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import type { CallContext } from '../contract.ts';
-import type { Given } from './arguments.ts';
+import type { NamespaceCallContext } from '../host-methods.ts';
+import type { CallArguments } from './bind-arguments.ts';
+import { abortedError } from './call-errors.ts';
 import type { Credentials } from './credentials.ts';
-import type { ToolDefinition } from './definition.ts';
-import type { HostPlace } from './host-command.ts';
-import type { RecipeInfo } from './info.ts';
-import type { McpCall } from './mcp-arguments.ts';
+import type { McpTool, ToolDefinition } from './definition.ts';
+import type { HostCommandOptions } from './host-command.ts';
+import type { McpCall } from './mcp-calls.ts';
 import type { McpConnection } from './mcp-connection.ts';
-import type { McpTool } from './mcp-definition.ts';
-import { stopped } from './stopped.ts';
+import type { RecipeInfo } from './tool-info.ts';
 
 const FAILURE_LASTS_MS = 30_000;
 /** Whoever closes a session does not wait longer for servers that do not answer. */
 const LONGEST_CLOSE_MS = 5000;
 
-interface Server {
+interface McpServer {
   readonly tool: McpTool;
   readonly connection: Promise<McpConnection>;
   opened?: McpConnection;
 }
 
 export class McpServers {
-  readonly #place: HostPlace;
+  readonly #place: HostCommandOptions;
   readonly #credentials: Credentials | undefined;
-  readonly #servers = new Map<string, Server>();
+  readonly #servers = new Map<string, McpServer>();
   /** Why a server did not start, and when it was found out. */
   readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
 
-  constructor(place: HostPlace, credentials: Credentials | undefined) {
+  constructor(place: HostCommandOptions, credentials: Credentials | undefined) {
     this.#place = place;
     this.#credentials = credentials;
   }
@@ -41,7 +40,7 @@ export class McpServers {
   async recipes(tool: McpTool): Promise<RecipeInfo[]> {
     const failed = this.#failures.get(tool);
     if (failed !== undefined && performance.now() - failed.at < FAILURE_LASTS_MS) throw failed.error;
-    const { schemaParameters } = await import('./mcp-schema.ts');
+    const { schemaParameters } = await import('./mcp-calls.ts');
     const { tools } = await this.#connect(tool);
     return [...tools].map(([name, { description = '', inputSchema }]) => ({
       name,
@@ -50,23 +49,28 @@ export class McpServers {
     }));
   }
 
-  async prepare(tool: McpTool, recipe: string | undefined, given: Given, signal: AbortSignal): Promise<McpCall> {
-    const { prepareMcp } = await import('./mcp-arguments.ts');
-    const { tools } = await untilAborted(this.#connect(tool), signal, () => stopped(tool.name));
+  async prepare(
+    tool: McpTool,
+    recipe: string | undefined,
+    given: CallArguments,
+    signal: AbortSignal,
+  ): Promise<McpCall> {
+    const { prepareMcp } = await import('./mcp-calls.ts');
+    const { tools } = await untilAborted(this.#connect(tool), signal, () => abortedError(tool.name));
     return prepareMcp(tool, tools, recipe, given);
   }
 
-  async call(call: McpCall, context: CallContext): Promise<PyValue> {
+  async call(call: McpCall, context: NamespaceCallContext): Promise<PyValue> {
     const { callee, tool } = call;
-    const { callFailure, isLostSession } = await import('./mcp-failure.ts');
-    const { mcpValue } = await import('./mcp-result.ts');
+    const { callFailure, isLostSession } = await import('./mcp-calls.ts');
+    const { mcpValue } = await import('./mcp-calls.ts');
     const options = {
       timeoutMs: Math.ceil(tool.timeout * 1000),
       signal: context.signal,
       progress: (text: string) => context.progress(text),
     };
     for (let again = true; ; again = false) {
-      const connection = await untilAborted(this.#connect(tool), context.signal, () => stopped(callee));
+      const connection = await untilAborted(this.#connect(tool), context.signal, () => abortedError(callee));
       try {
         const result = await connection.call(call.name, call.arguments, options);
         return await mcpValue(callee, tool, result, connection.secrets);
@@ -105,7 +109,7 @@ export class McpServers {
     if (before?.tool === tool && before.opened?.closed !== true) return before.connection;
     if (before !== undefined) void closeServer(before).catch(() => undefined);
     const connection = this.#open(tool);
-    const server: Server = { tool, connection };
+    const server: McpServer = { tool, connection };
     this.#servers.set(tool.name, server);
     connection.then(
       (opened) => {
@@ -127,6 +131,6 @@ export class McpServers {
   }
 }
 
-async function closeServer({ connection }: Server): Promise<void> {
+async function closeServer({ connection }: McpServer): Promise<void> {
   await (await connection).close();
 }

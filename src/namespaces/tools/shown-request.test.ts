@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type HttpRequest, shownRequest } from './http.ts';
-import type { Auth } from './http-fields.ts';
+import type { Auth } from './definition.ts';
+import { type HttpRequest, shownRequest } from './http-tool.ts';
 
 type Auths = Auth | undefined;
 

@@ -1,25 +1,25 @@
 /** The tools that code can call: found, described, checked, approved and run, all of it on the host. */
 
 import { z } from 'zod';
+import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { TextStore } from '../../storage/contract.ts';
-import { type CallContext, type Methods, method } from '../contract.ts';
-import { checkQuery } from '../search/query-limit.ts';
-import { type CallMeans, type ToolCall, ToolCalls } from './calls.ts';
+import { type HostMethods, hostMethod, type NamespaceCallContext } from '../host-methods.ts';
+import { checkQuery } from '../namespace-limits.ts';
+import { type ToolCall, ToolCaller, type ToolRuntime } from './call.ts';
 import { type Catalog, CatalogReader, type ToolProblem } from './catalog.ts';
 import type { ToolDefinition } from './definition.ts';
-import { DEFAULT_PLACE, type HostPlace } from './host-command.ts';
-import { infoOf, infoValue, type ToolInfo } from './info.ts';
+import { DEFAULT_HOST_OPTIONS, type HostCommandOptions } from './host-command.ts';
 import { McpServers } from './mcp-servers.ts';
-import { searchTools } from './search.ts';
+import { type ToolInfo, toolInfo, toPyValue } from './tool-info.ts';
 
-export interface ToolsOptions extends CallMeans {
+export interface ToolsOptions extends ToolRuntime {
   readonly store: TextStore;
   /** Folders with more definitions: `*.yaml` and `*.yml`. */
   readonly folders: readonly string[];
   /** Where MCP servers that are programs run. */
-  readonly place?: Partial<HostPlace>;
+  readonly place?: Partial<HostCommandOptions>;
 }
 
 export interface AddOptions {
@@ -35,14 +35,14 @@ export class Tools {
   readonly #options: ToolsOptions;
   readonly #reader: CatalogReader;
   readonly #servers: McpServers;
-  readonly #calls: ToolCalls;
+  readonly #calls: ToolCaller;
   #catalog: Catalog | undefined;
 
   constructor(options: ToolsOptions) {
     this.#options = options;
     this.#reader = new CatalogReader(options.store, options.folders);
-    this.#servers = new McpServers({ ...DEFAULT_PLACE, ...options.place }, options.credentials);
-    this.#calls = new ToolCalls(options, this.#servers);
+    this.#servers = new McpServers({ ...DEFAULT_HOST_OPTIONS, ...options.place }, options.credentials);
+    this.#calls = new ToolCaller(options, this.#servers);
   }
 
   async list(): Promise<ToolInfo[]> {
@@ -68,7 +68,7 @@ export class Tools {
 
   /** Checks the definition and keeps it in the storage. NAME_TAKEN where there is one, unless it is to be replaced. */
   async add(yaml: string, options: AddOptions = {}): Promise<ToolInfo> {
-    const { parseTool } = await import('./parse.ts');
+    const { parseTool } = await import('./parse-tool.ts');
     const tool = parseTool(yaml, options.where ?? 'the given definition');
     const taken = new CellaError('NAME_TAKEN', `There is a tool ${tool.name} already.`, {
       details: { name: tool.name },
@@ -76,7 +76,7 @@ export class Tools {
     const replace = options.replace === true;
     if (!replace && (await this.#read()).tools.has(tool.name)) throw taken;
     if (!(await this.#options.store.put(tool.name, yaml, { ifAbsent: !replace }))) throw taken;
-    return infoOf(tool);
+    return toolInfo(tool);
   }
 
   /** Takes a definition out of the storage. False where it has none of that name. */
@@ -84,11 +84,11 @@ export class Tools {
     return await this.#options.store.delete(name);
   }
 
-  async call(call: ToolCall, context: CallContext): Promise<PyValue> {
+  async call(call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
     return await this.#calls.perform(await this.#find(call.name), call, context);
   }
 
-  methods(): Methods {
+  methods(): HostMethods {
     const Value = z.custom<PyValue>((value) => value !== undefined);
     const Call = z.object({
       name: z.string(),
@@ -98,15 +98,15 @@ export class Tools {
       named: z.custom<Record<string, PyValue>>(isDict),
     });
     return {
-      'tools.list': method(z.object({}), async () => (await this.list()).map(infoValue)),
-      'tools.search': method(
+      'tools.list': hostMethod(z.object({}), async () => (await this.list()).map(toPyValue)),
+      'tools.search': hostMethod(
         z.object({ query: z.string(), limit: z.int().min(1).max(MOST_FOUND).nullish() }),
-        async ({ query, limit }) => (await this.search(query, { limit: limit ?? 10 })).map(infoValue),
+        async ({ query, limit }) => (await this.search(query, { limit: limit ?? 10 })).map(toPyValue),
       ),
-      'tools.describe': method(z.object({ name: z.string() }), async ({ name }) =>
-        infoValue(await this.describe(name)),
+      'tools.describe': hostMethod(z.object({ name: z.string() }), async ({ name }) =>
+        toPyValue(await this.describe(name)),
       ),
-      'tools.call': method(Call, ({ recipe, ...call }, context) =>
+      'tools.call': hostMethod(Call, ({ recipe, ...call }, context) =>
         this.call({ ...call, recipe: recipe ?? undefined }, context),
       ),
     };
@@ -137,14 +137,14 @@ export class Tools {
   }
 
   async #info(tool: ToolDefinition): Promise<ToolInfo> {
-    if (tool.type !== 'mcp') return infoOf(tool);
+    if (tool.type !== 'mcp') return toolInfo(tool);
     try {
-      return infoOf(tool, await this.#servers.recipes(tool));
+      return toolInfo(tool, await this.#servers.recipes(tool));
     } catch (error) {
       if (!(error instanceof CellaError)) throw error;
       // One server that does not answer must not hide the other tools.
       return {
-        ...infoOf(tool),
+        ...toolInfo(tool),
         description: `${tool.description}\n[Its tools are not known: ${error.message}]`.trim(),
       };
     }
@@ -153,4 +153,59 @@ export class Tools {
 
 function isDict(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** Of a query. */
+const MOST_WORDS = 64;
+/** How much a word counts by where it was found. */
+const WEIGHTS = { name: 10, tags: 6, recipes: 4, description: 3, parameters: 1 } as const;
+
+/** Best first; those that share no word with the query are left out. */
+export async function searchTools(infos: readonly ToolInfo[], query: string, limit: number): Promise<ToolInfo[]> {
+  const wanted = [...new Set(queryWords(query))].slice(0, MOST_WORDS);
+  if (wanted.length === 0) return infos.slice(0, limit);
+  const scored: { readonly info: ToolInfo; readonly score: number }[] = [];
+  for await (const info of inSlices(infos)) scored.push({ info, score: score(info, wanted) });
+  return scored
+    .filter(({ score }) => score > 0)
+    .sort((a, b) => b.score - a.score || a.info.name.localeCompare(b.info.name))
+    .slice(0, limit)
+    .map(({ info }) => info);
+}
+
+function score(info: ToolInfo, wanted: readonly string[]): number {
+  const described = ({ name, description }: { name: string; description: string }) =>
+    queryWords(`${name} ${description}`);
+  const fields: [number, string[]][] = [
+    [WEIGHTS.name, queryWords(info.name)],
+    [WEIGHTS.tags, info.tags.flatMap(queryWords)],
+    [WEIGHTS.recipes, info.recipes.flatMap(described)],
+    [WEIGHTS.description, queryWords(info.description)],
+    [WEIGHTS.parameters, [info, ...info.recipes].flatMap(({ parameters }) => parameters.flatMap(described))],
+  ];
+  let total = 0;
+  for (const word of wanted) {
+    const scores = fields.map(([weight, found]) => weight * Math.max(0, ...found.map((one) => likeness(word, one))));
+    // A word in several places says more than in one.
+    total += Math.max(...scores) + 0.1 * scores.reduce((sum, one) => sum + one, 0);
+  }
+  return total;
+}
+
+/** The same word, one that begins alike (`search`, `searching`), or one inside another. */
+function likeness(wanted: string, found: string): number {
+  if (wanted === found) return 1;
+  const shorter = Math.min(wanted.length, found.length);
+  if (shorter < 3) return 0;
+  if (wanted.startsWith(found) || found.startsWith(wanted)) return 0.7;
+  return shorter >= 4 && (found.includes(wanted) || wanted.includes(found)) ? 0.3 : 0;
+}
+
+function queryWords(text: string): string[] {
+  return (
+    text
+      .normalize('NFKC')
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu) ?? []
+  );
 }

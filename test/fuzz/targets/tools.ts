@@ -4,7 +4,7 @@ import type { Target } from '../engine.ts';
 
 export async function tools(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { parseTool } = await import('../../../src/namespaces/tools/parse.ts');
+  const { parseTool } = await import('../../../src/namespaces/tools/parse-tool.ts');
   return {
     name: 'tools',
     parser: [
@@ -73,18 +73,18 @@ parameters:
 /** What code gives to tools, and what their programs and servers answer. The first line says which of them it is. */
 export async function calls(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { bind } = await import('../../../src/namespaces/tools/arguments.ts');
-  const { buildArgv, shownCommand } = await import('../../../src/namespaces/tools/argv.ts');
-  const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http.ts');
-  const { responseValue } = await import('../../../src/namespaces/tools/http-response.ts');
-  const { parseJson } = await import('../../../src/namespaces/tools/json.ts');
-  const { readJson } = await import('../../../src/namespaces/tools/json-reader.ts');
-  const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-arguments.ts');
-  const { MessageLines } = await import('../../../src/namespaces/tools/mcp-lines.ts');
-  const { mcpValue } = await import('../../../src/namespaces/tools/mcp-result.ts');
-  const { pythonName, schemaParameters } = await import('../../../src/namespaces/tools/mcp-schema.ts');
-  const { parseTool } = await import('../../../src/namespaces/tools/parse.ts');
-  const { callableOf } = await import('../../../src/namespaces/tools/recipes.ts');
+  const { bindArguments: bind } = await import('../../../src/namespaces/tools/bind-arguments.ts');
+  const { buildArgv, shownCommand } = await import('../../../src/namespaces/tools/cli-tool.ts');
+  const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http-tool.ts');
+  const { responseValue } = await import('../../../src/namespaces/tools/http-tool.ts');
+  const { parseJson } = await import('../../../src/namespaces/tools/values.ts');
+  const { readJson } = await import('../../../src/namespaces/tools/values.ts');
+  const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-calls.ts');
+  const { MessageLines } = await import('../../../src/namespaces/tools/mcp-connection.ts');
+  const { mcpValue } = await import('../../../src/namespaces/tools/mcp-calls.ts');
+  const { pythonName, schemaParameters } = await import('../../../src/namespaces/tools/mcp-calls.ts');
+  const { parseTool } = await import('../../../src/namespaces/tools/parse-tool.ts');
+  const { callSignature: callableOf } = await import('../../../src/namespaces/tools/parameters.ts');
   const { isCallToolResult, specTypeSchemas } = await import('@modelcontextprotocol/client');
   const [cli, http] = [parseTool(CLI, 'cli'), parseTool(HTTP, 'http')];
   const mcp = parseTool('name: m\ntype: mcp\nurl: https://example.org\noutput_limit: 300', 'mcp');

@@ -1,0 +1,249 @@
+/** Parses skills in a helper process, one at a time and without running them. */
+
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Readable, Writable } from 'node:stream';
+import { z } from 'zod';
+import { packageFile } from '../../interpreter/package-file.ts';
+import { parseCheapJson } from '../../lib/json-scanner.ts';
+import { endsAfterKill } from '../../lib/process-end.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { checkSourceLength, invalidSkill, ParsedSource, type SkillParser } from './skill.ts';
+
+export interface PythonSkillReaderOptions {
+  /** Gives the path of the interpreter. It is asked when a helper is started. */
+  readonly python: () => Promise<string>;
+  /** Where the host has no Python at all: another interpreter that reads in its place. */
+  readonly elsewhere?: StartParser | undefined;
+  /** Whether what was read is kept for all readers of the same interpreter. */
+  readonly keep?: boolean;
+  /** For one source. */
+  readonly timeoutMs?: number;
+  /** A helper that nobody needs any longer is ended after this time. */
+  readonly idleMs?: number;
+}
+
+/** Of all readers: to look at the skills of a user opens them anew each time. */
+const readings = new Map<string, ParsedSource>();
+const MOST_READINGS = 10_000;
+const MOST_CHARACTERS = 4000;
+
+const Reply = z.union([
+  z.strictObject({ read: ParsedSource }),
+  z.strictObject({ refused: z.strictObject({ reason: z.string(), line: z.int().nullable() }) }),
+]);
+
+export class PythonSkillReader implements SkillParser {
+  readonly #python: () => Promise<string>;
+  readonly #elsewhere: StartParser | undefined;
+  readonly #keep: boolean;
+  readonly #timeoutMs: number;
+  readonly #idleMs: number;
+  #interpreter: Promise<string | undefined> | undefined;
+  #helper: ParserHelper | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+  #idle: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor({ python, elsewhere, keep = false, timeoutMs = 15_000, idleMs = 30_000 }: PythonSkillReaderOptions) {
+    this.#python = python;
+    this.#elsewhere = elsewhere;
+    this.#keep = keep;
+    this.#timeoutMs = timeoutMs;
+    this.#idleMs = idleMs;
+  }
+
+  parse(source: string): Promise<ParsedSource> {
+    const reading = this.#turn.then(() => (this.#keep ? this.#readOnce(source) : this.#read(source)));
+    // The next in line does not care how this one ended.
+    this.#turn = reading.catch(() => undefined);
+    return reading;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#idle);
+    await this.#turn;
+    await this.#dismiss();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #readOnce(source: string): Promise<ParsedSource> {
+    // What another interpreter makes of it may be something else. Where there is none, nothing is kept.
+    this.#interpreter ??= this.#python().catch(() => undefined);
+    const python = await this.#interpreter;
+    const key = createHash('sha256').update(`${python}\0${source}`).digest('base64');
+    const known = readings.get(key);
+    const reading = known ?? (await this.#read(source));
+    if (python === undefined || JSON.stringify(reading).length > MOST_CHARACTERS) return reading;
+    // What is used stays.
+    readings.delete(key);
+    readings.set(key, reading);
+    const [oldest] = readings.keys();
+    if (readings.size > MOST_READINGS && oldest !== undefined) readings.delete(oldest);
+    return reading;
+  }
+
+  async #read(source: string): Promise<ParsedSource> {
+    if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The reader of skills is closed.');
+    checkSourceLength(source);
+    clearTimeout(this.#idle);
+    const helper = await this.#start();
+    const answer = await helper.ask(source, this.#timeoutMs);
+    if (answer.kind !== 'reply') {
+      await this.#dismiss();
+      throw invalidSkill(`the compiler cannot read it: ${answer.reason}`);
+    }
+    this.#idle = setTimeout(() => void this.#dismiss(), this.#idleMs).unref();
+    return understood(answer.line);
+  }
+
+  async #start(): Promise<ParserHelper> {
+    if (this.#helper?.alive) return this.#helper;
+    const program = await readFile(packageFile('python/cella_skill_reader.py'), 'utf8');
+    this.#helper = await this.#startHere(program).catch((error: unknown) => {
+      if (this.#elsewhere && error instanceof CellaError && error.code === 'PYTHON_NOT_FOUND') {
+        return this.#elsewhere(program);
+      }
+      throw error;
+    });
+    return this.#helper;
+  }
+
+  async #startHere(program: string): Promise<ParserHelper> {
+    return await ParserProcess.start(await this.#python(), program);
+  }
+
+  async #dismiss(): Promise<void> {
+    const helper = this.#helper;
+    this.#helper = undefined;
+    await helper?.end();
+  }
+}
+
+/** The source may have taken over the helper: what it says is checked as anything from outside. */
+function understood(line: string): ParsedSource {
+  const parsed = Reply.safeParse(parseCheapJson(line));
+  if (!parsed.success) throw invalidSkill('its reading could not be understood');
+  if ('read' in parsed.data) return parsed.data.read;
+  const { reason, line: at } = parsed.data.refused;
+  throw invalidSkill(reason, at ?? undefined);
+}
+
+type HelperProcess = ChildProcessByStdio<Writable, Readable, null>;
+
+const START_MS = 15_000;
+const MOST_REPLY_BYTES = 4 * 1024 * 1024;
+
+export class ParserProcess implements ParserHelper {
+  readonly #child: HelperProcess;
+  readonly #exit: Promise<string>;
+  #alive = true;
+  #text = '';
+  #hear: ((answer: ParserAnswer) => void) | undefined;
+
+  /** Resolves when it has given up its rights and waits for a source. */
+  static async start(python: string, program: string): Promise<ParserProcess> {
+    // The program goes by value: the user that it becomes may not read the folder that it lies in.
+    const child = spawn(python, ['-I', '-S', '-B', '-X', 'utf8', '-c', program], {
+      cwd: '/',
+      env: {},
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
+    const started = new ParserProcess(child);
+    const ready = await started.#answer(START_MS);
+    if (ready.kind === 'reply' && ready.line === 'ready') return started;
+    await started.end();
+    const reason = ready.kind === 'reply' ? 'it answered as no reader does' : ready.reason;
+    throw new CellaError('PYTHON_NOT_FOUND', `${python} did not start to read skills: ${reason}.`);
+  }
+
+  private constructor(child: HelperProcess) {
+    this.#child = child;
+    this.#exit = new Promise((resolve) => {
+      child.once('error', (error) => resolve(error.message));
+      child.once('exit', (code, signal) => resolve(signal ? `it was ended by ${signal}` : `it exited with ${code}`));
+    });
+    void this.#exit.then((how) => {
+      this.#alive = false;
+      this.#hear?.({ kind: 'gone', reason: `the reader went away, ${how}` });
+    });
+    child.stdout.setEncoding('utf8');
+    child.stdout.on('data', (chunk: string) => this.#take(chunk));
+    // A helper that has ended is seen by its exit.
+    child.stdin.on('error', () => undefined);
+    child.stdout.on('error', () => undefined);
+    this.#hold(false);
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  async ask(source: string, timeoutMs: number): Promise<ParserAnswer> {
+    this.#text = '';
+    const seconds = Math.ceil(timeoutMs / 1000) + 1;
+    this.#child.stdin.write(`${JSON.stringify({ source, seconds })}\n`);
+    return await this.#answer(timeoutMs);
+  }
+
+  /** May be called again. */
+  async end(): Promise<void> {
+    if (!this.#alive) return;
+    // Whoever waits for its end waits here, also where nothing else keeps the host from ending.
+    this.#hold(true);
+    this.#child.kill('SIGKILL');
+    await endsAfterKill(this.#exit, `The reader of skills (process ${this.#child.pid})`);
+  }
+
+  async #answer(timeoutMs: number): Promise<ParserAnswer> {
+    if (!this.#alive) return { kind: 'gone', reason: `the reader went away, ${await this.#exit}` };
+    this.#hold(true);
+    const { promise, resolve } = Promise.withResolvers<ParserAnswer>();
+    this.#hear = resolve;
+    const timer = setTimeout(() => resolve({ kind: 'late', reason: `it took longer than ${timeoutMs} ms` }), timeoutMs);
+    const answer = await promise;
+    clearTimeout(timer);
+    this.#hear = undefined;
+    this.#hold(false);
+    return answer;
+  }
+
+  #take(chunk: string): void {
+    this.#text += chunk;
+    const end = this.#text.indexOf('\n');
+    if (end >= 0) this.#hear?.({ kind: 'reply', line: this.#text.slice(0, end) });
+    else if (this.#text.length > MOST_REPLY_BYTES) this.#hear?.({ kind: 'flood', reason: 'its reading is too long' });
+  }
+
+  /** A helper that waits for work does not keep the host from ending. */
+  #hold(needed: boolean): void {
+    const child = this.#child;
+    for (const part of [child, child.stdin, child.stdout]) {
+      if (needed) (part as { ref?(): void }).ref?.();
+      else (part as { unref?(): void }).unref?.();
+    }
+  }
+}
+
+export type ParserAnswer =
+  | { readonly kind: 'reply'; readonly line: string }
+  | { readonly kind: 'gone' | 'late' | 'flood'; readonly reason: string };
+
+export interface ParserHelper {
+  readonly alive: boolean;
+  /** One at a time. The source is data: it is never run. One that was late is ended by whoever asked. */
+  ask(source: string, timeoutMs: number): Promise<ParserAnswer>;
+  /** May be called again. */
+  end(): Promise<void>;
+}
+
+/**
+ * For an interpreter that is no process of the host's. It runs `program` once, under another name than `__main__`, and
+ * answers each source with the line that the program's `reply(source)` gives.
+ */
+export type StartParser = (program: string) => Promise<ParserHelper>;

@@ -1,0 +1,119 @@
+/** Calls a tool that is a program: builds its argument list, never a shell line, and runs it. */
+
+import type { CommandRunner } from '../../protocol/command.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { BoundArguments } from './bind-arguments.ts';
+import { argumentError, throwIfAborted } from './call-errors.ts';
+import { redact } from './credentials.ts';
+import type { CliTool, Option } from './definition.ts';
+import { parametersOf } from './parameters.ts';
+import { cutNote, decodeWhole, parseJson, tail } from './values.ts';
+
+export interface CliCall {
+  /** How the code calls it: `grep.count`. */
+  readonly callee: string;
+  readonly tool: CliTool;
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Those of the environment that must not come back to the code. */
+  readonly secrets: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyValue> {
+  const { callee, tool, argv, env, signal } = call;
+  throwIfAborted(signal, callee);
+  const timeoutMs = Math.ceil(tool.timeout * 1000);
+  const result = await runner.run({ argv, env, timeoutMs, outputLimitBytes: tool.output_limit, signal });
+  throwIfAborted(signal, callee);
+  const { exitCode, killedBy, timedOut } = result;
+  const stdout = redact(decodeWhole(result.stdout), call.secrets);
+  const stderr = redact(decodeWhole(result.stderr), call.secrets);
+  const said = tail(stderr).trim() || tail(stdout).trim();
+  const fail = (code: 'TOOL_FAILED' | 'TOOL_TIMEOUT', problem: string) => {
+    const message = `tools.${callee} ${problem}.${said === '' ? '' : ` It said: ${said}`}`;
+    return new CellaError(code, message, { details: { tool: callee, exitCode, killedBy, stderr: tail(stderr) } });
+  };
+  if (timedOut)
+    throw fail('TOOL_TIMEOUT', `did not end within ${tool.timeout} s and was ended, with all that it had started`);
+  if (exitCode === undefined) throw fail('TOOL_FAILED', `was killed by ${killedBy}`);
+  if (!tool.success_codes.includes(exitCode)) throw fail('TOOL_FAILED', `ended with exit code ${exitCode}`);
+  return await resultValue(callee, tool, stdout, result.stdoutCut);
+}
+
+async function resultValue(callee: string, tool: CliTool, text: string, cut: number): Promise<PyValue> {
+  if (tool.result === 'json') {
+    if (cut === 0) return await parseJson(text, `What tools.${callee} wrote`);
+    const message = `tools.${callee} wrote more JSON than the ${tool.output_limit} bytes of its \`output_limit\`.`;
+    throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
+  }
+  const note = cut === 0 ? '' : cutNote(cut);
+  if (tool.result === 'text') return text + note;
+  const lines = text.split('\n');
+  if (lines.at(-1) === '') lines.pop();
+  return note === '' ? lines : [...lines, note.trim()];
+}
+
+export function buildArgv(callee: string, tool: CliTool, bound: BoundArguments): string[] {
+  const refuse = (problem: string) => argumentError(callee, parametersOf(tool), problem);
+  const texts = (
+    name: string,
+    value: PyValue,
+    shape: { allow_dash: boolean; separator?: string | undefined },
+  ): string[] => {
+    const items = (Array.isArray(value) ? value : [value]).map(String);
+    for (const item of bound.fromCaller.has(name) ? items : []) {
+      const problem = textProblem(item, shape);
+      if (problem !== undefined) throw refuse(`was given a wrong ${name}: ${problem}`);
+    }
+    return items;
+  };
+
+  const argv = [...tool.command];
+  for (const [name, option] of Object.entries(tool.schema.options)) {
+    const value = bound.values.get(name);
+    if (value === undefined || value === false) continue;
+    argv.push(...optionArgv(flagOf(name, option), value, option, value === true ? [] : texts(name, value, option)));
+  }
+  const places: string[] = [];
+  let missing: string | undefined;
+  for (const { name, allow_dash } of tool.schema.positional) {
+    const value = bound.values.get(name);
+    if (value === undefined) missing ??= name;
+    else if (missing !== undefined) throw refuse(`needs ${missing} where ${name} is given`);
+    // What follows `--` cannot be taken for an option.
+    else places.push(...texts(name, value, { allow_dash: allow_dash || tool.end_of_options }));
+  }
+  if (tool.end_of_options && places.length > 0) argv.push('--');
+  return [...argv, ...places];
+}
+
+function optionArgv(flag: string, value: PyValue, { separator }: Option, items: readonly string[]): string[] {
+  if (value === true) return [flag];
+  const values = separator === undefined || items.length === 0 ? items : [items.join(separator)];
+  return values.flatMap((item) => (flag.endsWith('=') ? [`${flag}${item}`] : [flag, item]));
+}
+
+function flagOf(name: string, { flag, short }: Option): string {
+  if (flag !== undefined) return flag;
+  if (short !== undefined) return `-${short.replace(/^-/, '')}`;
+  return name.length === 1 ? `-${name}` : `--${name.replaceAll('_', '-')}`;
+}
+
+function textProblem(text: string, shape: { allow_dash: boolean; separator?: string | undefined }): string | undefined {
+  if (text.includes('\0')) return 'it holds a NUL';
+  if (!text.isWellFormed()) return 'it is not valid text';
+  if (text.startsWith('-') && !shape.allow_dash) {
+    return `it begins with a dash, so the program would take it for an option (the definition can allow it with \`allow_dash: true\`)`;
+  }
+  if (shape.separator !== undefined && text.includes(shape.separator)) {
+    return `an item holds ${JSON.stringify(shape.separator)}, which stands between items`;
+  }
+  return undefined;
+}
+
+/** For people who are asked, and for messages. Control characters and spaces are shown, not obeyed. */
+export function shownCommand(argv: readonly string[]): string {
+  return argv.map((part) => (/^[\w@%+=:,./-]+$/.test(part) ? part : JSON.stringify(part))).join(' ');
+}

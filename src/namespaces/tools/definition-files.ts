@@ -1,0 +1,66 @@
+/** Folders of YAML files that people keep: which files are there, their state, and their text. */
+
+import type { Stats } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export const MOST_YAML_BYTES = 256 * 1024;
+
+/** A definition as text, wherever it comes from. */
+export interface DefinitionSource {
+  readonly where: string;
+  readonly name: string;
+  /** Undefined where it could not be read, with the reason. */
+  readonly text: string | undefined;
+  readonly problem?: string;
+}
+
+export interface YamlFile {
+  readonly path: string;
+  readonly name: string;
+  readonly facts: Stats;
+}
+
+export interface YamlFolder {
+  readonly files: readonly YamlFile[];
+  readonly problem?: { readonly where: string; readonly message: string };
+}
+
+export async function yamlFiles(folder: string): Promise<YamlFolder> {
+  try {
+    const names = (await readdir(folder)).filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
+    const files = names.map(async (name) => {
+      const path = join(folder, name);
+      return { path, name: name.replace(/\.ya?ml$/, ''), facts: await stat(path) };
+    });
+    // A file that has gone since is not there.
+    return {
+      files: (await Promise.allSettled(files)).flatMap((file) => (file.status === 'fulfilled' ? file.value : [])),
+    };
+  } catch (error) {
+    return {
+      files: [],
+      problem: { where: folder, message: `The folder of tools ${folder} cannot be read: ${reason(error)}.` },
+    };
+  }
+}
+
+/** Another one after each change. */
+export function fileState({ path, facts }: YamlFile): unknown[] {
+  return [path, facts.ino, facts.size, facts.mtimeMs, facts.ctimeMs];
+}
+
+export async function fileSource({ path, name, facts }: YamlFile): Promise<DefinitionSource> {
+  const unread = (problem: string): DefinitionSource => ({ where: path, name, text: undefined, problem });
+  if (!facts.isFile()) return unread('it is not a file');
+  if (facts.size > MOST_YAML_BYTES) return unread(`it is larger than ${MOST_YAML_BYTES / 1024} kB`);
+  try {
+    return { where: path, name, text: await readFile(path, 'utf8') };
+  } catch (error) {
+    return unread(reason(error));
+  }
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

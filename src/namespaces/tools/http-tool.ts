@@ -1,0 +1,201 @@
+/** Calls a tool that is an HTTP endpoint, and reads the response in bounded memory. */
+
+import { createHash } from 'node:crypto';
+import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { BoundArguments } from './bind-arguments.ts';
+import { argumentError, throwIfAborted } from './call-errors.ts';
+import { type Authentication, redact } from './credentials.ts';
+import type { HttpTool } from './definition.ts';
+import { parametersOf } from './parameters.ts';
+import { fillJson, fillText, fillUrl, placeholders } from './placeholders.ts';
+import { decodeWhole, jsonProblem, parseJson, tail } from './values.ts';
+
+const MOST_REDIRECTS = 5;
+/** Header values are Latin-1 without control characters, so that no value can begin another header. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+export interface HttpRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+}
+
+/** All of the request but the credential. */
+export function prepareRequest(callee: string, tool: HttpTool, { values }: BoundArguments): HttpRequest {
+  const refuse = (problem: string) => argumentError(callee, parametersOf(tool), problem);
+  for (const [name, value] of values) {
+    const problem = jsonProblem(value, { big: true });
+    if (problem !== undefined) throw refuse(`cannot send ${name}: ${problem}`);
+  }
+  const filled = fillUrl(tool.url, values);
+  if ('problem' in filled) throw refuse(`was given a wrong value: ${filled.problem}`);
+  for (const [name, template] of Object.entries(tool.query)) {
+    const [only] = placeholders(String(template));
+    const list = template === `{${only}}` && only !== undefined ? values.get(only) : undefined;
+    const texts = Array.isArray(list) ? list.map(String) : [fillText(String(template), values)];
+    for (const text of texts) if (text !== undefined) filled.url.searchParams.append(name, text);
+  }
+  const headers: Record<string, string> = tool.body === undefined ? {} : { 'content-type': 'application/json' };
+  for (const [name, template] of Object.entries(tool.headers)) {
+    const text = fillText(template, values);
+    if (text === undefined) continue;
+    if (!HEADER_VALUE.test(text)) throw refuse(`was given a value for the header ${name} that a header cannot hold`);
+    headers[name.toLowerCase()] = text;
+  }
+  const body = tool.body === undefined ? undefined : JSON.stringify(fillJson(tool.body, values));
+  return { method: tool.method, url: filled.url, headers, body };
+}
+
+export async function sendRequest(
+  callee: string,
+  tool: HttpTool,
+  request: HttpRequest,
+  auth: Authentication,
+  signal: AbortSignal,
+): Promise<PyValue> {
+  const timeout = AbortSignal.timeout(Math.ceil(tool.timeout * 1000));
+  try {
+    const response = await follow(callee, withAuth(request, auth), AbortSignal.any([signal, timeout]));
+    const body = await readBody(response, tool.output_limit);
+    if (response.ok) return await responseValue(callee, tool, response, body, auth.secrets);
+    const said = tail(redact(body.bytes.toString(), auth.secrets)).trim();
+    const message = `tools.${callee} got ${response.status} from ${request.url.host}.${said === '' ? '' : ` It said: ${said}`}`;
+    throw new CellaError('TOOL_FAILED', message, { details: { tool: callee, status: response.status } });
+  } catch (error) {
+    throwIfAborted(signal, callee);
+    if (timeout.aborted)
+      throw new CellaError(
+        'TOOL_TIMEOUT',
+        `tools.${callee} got no answer from ${request.url.host} within ${tool.timeout} s.`,
+      );
+    if (error instanceof CellaError) throw error;
+    const message = `tools.${callee} could not reach ${request.url.host}: ${redact(reason(error), auth.secrets)}.`;
+    // The cause would carry the request, and with it the credential.
+    throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
+  }
+}
+
+function withAuth(request: HttpRequest, { headers, query }: Authentication): HttpRequest {
+  const url = new URL(request.url);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  return { ...request, url, headers: { ...request.headers, ...headers } };
+}
+
+/** Redirects stay on the server that was named: another one must not get the credential, nor be reached in its place. */
+async function follow(callee: string, request: HttpRequest, signal: AbortSignal): Promise<Response> {
+  let { method, url, body, headers } = request;
+  for (let count = 0; count <= MOST_REDIRECTS; count++) {
+    const response = await fetch(url, {
+      method,
+      headers,
+      redirect: 'manual',
+      signal,
+      ...(body === undefined ? {} : { body }),
+    });
+    const location = [301, 302, 303, 307, 308].includes(response.status) ? response.headers.get('location') : null;
+    if (location === null) return response;
+    await response.body?.cancel();
+    const next = URL.parse(location, url.href);
+    if (next?.origin !== url.origin) {
+      const message = `tools.${callee} was sent on from ${url.host} to ${next?.host ?? 'an address that cannot be read'}, which is not followed.`;
+      throw new CellaError('TOOL_FAILED', message, { details: { tool: callee, status: response.status } });
+    }
+    url = next;
+    if (response.status < 307 && method !== 'HEAD') {
+      method = 'GET';
+      body = undefined;
+      headers = Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'content-type'));
+    }
+  }
+  throw new CellaError(
+    'TOOL_FAILED',
+    `tools.${callee} was sent on more than ${MOST_REDIRECTS} times by ${request.url.host}.`,
+  );
+}
+
+/** What `fetch` calls a failure is in its cause. */
+function reason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message || error.cause.name : error.message;
+}
+
+/** The content type that a body has by itself says nothing; without a body it does. */
+const PLAIN_TYPE = 'application/json';
+const MOST_BODY_SHOWN = 4000;
+
+/**
+ * For the person who is asked, and for rules: all of the request but the credential, which has the name of its own. No two
+ * requests look the same: texts that may hold anything are JSON, and the rest holds no blanks.
+ */
+export function shownRequest({ method, url, headers, body }: HttpRequest, auth: HttpTool['auth']): string {
+  const isPlain = (name: string, value: string) =>
+    body !== undefined && name === 'content-type' && value === PLAIN_TYPE;
+  const lines = Object.entries(headers)
+    .filter(([name, value]) => !isPlain(name, value))
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([name, value]) => ` -H ${JSON.stringify(`${name}: ${value}`)}`);
+  const as = auth === undefined ? '' : ` as ${shownAuth(auth)}`;
+  return `${method} ${url.href}${as}${lines.join('')}${body === undefined ? '' : ` ${shownBody(body)}`}`;
+}
+
+/** A bearer token needs no words. */
+function shownAuth(auth: NonNullable<HttpTool['auth']>): string {
+  if (auth.type === 'bearer') return auth.credential;
+  const where = auth.type === 'basic' ? auth.username : auth.name;
+  return `${auth.credential} (${auth.type} ${JSON.stringify(where)})`;
+}
+
+/** A body that is too long to be read is shown by its beginning; its digest is that of all of it. */
+function shownBody(body: string): string {
+  if (body.length <= MOST_BODY_SHOWN) return body;
+  const digest = createHash('sha256').update(body).digest('hex');
+  return `${body.slice(0, MOST_BODY_SHOWN / 2).toWellFormed()}… (${body.length} characters, sha256 ${digest})`;
+}
+
+export interface ResponseBody {
+  readonly bytes: Buffer;
+  /** There is more, which was not read. */
+  readonly cut: boolean;
+}
+
+export async function readBody(response: Response, limit: number): Promise<ResponseBody> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  // Leaving the loop cancels the rest.
+  for await (const chunk of response.body ?? []) {
+    const part = Buffer.from(chunk.subarray(0, limit - size));
+    chunks.push(part);
+    size += part.length;
+    if (part.length < chunk.length) return { bytes: Buffer.concat(chunks), cut: true };
+  }
+  return { bytes: Buffer.concat(chunks), cut: false };
+}
+
+export async function responseValue(
+  callee: string,
+  tool: HttpTool,
+  response: Response,
+  { bytes, cut }: ResponseBody,
+  secrets: readonly string[],
+): Promise<PyValue> {
+  const kind = tool.result === 'auto' ? kindOf(response.headers.get('content-type') ?? '', bytes) : tool.result;
+  if (cut && kind !== 'text') {
+    throw new CellaError(
+      'TOOL_FAILED',
+      `tools.${callee} got more than the ${tool.output_limit} bytes of its \`output_limit\`.`,
+    );
+  }
+  if (kind === 'bytes') return new Uint8Array(bytes);
+  const text = redact(decodeWhole(bytes), secrets);
+  if (kind === 'json') return await parseJson(text, `What tools.${callee} got`);
+  return cut ? `${text}\n[the rest was cut off: it is more than the output_limit of ${tool.output_limit} bytes]` : text;
+}
+
+function kindOf(type: string, bytes: Buffer): 'json' | 'text' | 'bytes' {
+  if (bytes.length === 0) return 'text';
+  if (/^application\/([^;]*\+)?json\b/i.test(type)) return 'json';
+  if (/^(text\/|application\/([^;]*\+)?(xml|yaml|javascript|x-www-form-urlencoded)\b)/i.test(type)) return 'text';
+  return type === '' ? 'text' : 'bytes';
+}

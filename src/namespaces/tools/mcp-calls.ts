@@ -1,0 +1,249 @@
+/** Calls of the tools of an MCP server: arguments checked by its schema, results and errors for Python. */
+
+import {
+  type CallToolResult,
+  type JsonSchemaType,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  type Tool,
+} from '@modelcontextprotocol/client';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import { checkIdentifier } from '../../protocol/namespace-models.ts';
+import { bindArguments, type CallArguments } from './bind-arguments.ts';
+import { BoundedSchemas } from './bounded-schemas.ts';
+import { abortedError, argumentError } from './call-errors.ts';
+import { redact } from './credentials.ts';
+import { CALLABLE_METHODS, type McpTool } from './definition.ts';
+import { type Parameter, ParameterType } from './parameters.ts';
+import { cutNote, decodeWhole, jsonProblem, parseJson, tail } from './values.ts';
+
+/** Arguments that fit the schema of the server's tool. */
+export interface McpCall {
+  readonly callee: string;
+  readonly tool: McpTool;
+  /** As the server calls it. */
+  readonly name: string;
+  readonly arguments: Readonly<Record<string, PyValue>>;
+}
+
+/** `tools` are those of the server, by the names that code writes. Their own names do as well. */
+export function prepareMcp(
+  tool: McpTool,
+  tools: ReadonlyMap<string, Tool>,
+  recipe: string | undefined,
+  given: CallArguments,
+): McpCall {
+  const served =
+    recipe === undefined ? undefined : (tools.get(recipe) ?? [...tools.values()].find(({ name }) => name === recipe));
+  if (served === undefined) throw noSuchTool(tool, recipe, [...tools.keys()]);
+  const callee = `${tool.name}.${recipe}`;
+  const schema = served.inputSchema;
+  const known = schemaParameters(schema);
+  const parameters = [...known.map(withoutDefault), ...(takesMore(schema) ? unlisted(known, given) : [])];
+  const args = Object.fromEntries(bindArguments(callee, { parameters, presetValues: new Map() }, given).values);
+  const problem = jsonProblem(args, { big: false }) ?? schemaProblem(schema, args);
+  if (problem !== undefined) throw argumentError(callee, known, `was given arguments that do not fit: ${problem}`);
+  return { callee, tool, name: served.name, arguments: args };
+}
+
+/** Defaults are for readers; the server sets them itself. */
+function withoutDefault(parameter: Parameter): Parameter {
+  return { ...parameter, default: undefined };
+}
+
+function unlisted(known: readonly Parameter[], { named }: CallArguments): Parameter[] {
+  const names = Object.keys(named).filter((name) => !known.some((parameter) => parameter.name === name));
+  return names.map((name) => ({
+    name,
+    type: 'any',
+    description: '',
+    required: false,
+    positional: false,
+    variadic: false,
+  }));
+}
+
+function noSuchTool(tool: McpTool, recipe: string | undefined, known: readonly string[]): CellaError {
+  const list = known.length === 0 ? 'It has none.' : `It has ${known.join(', ')}.`;
+  const problem =
+    recipe === undefined ? 'is an MCP server: call one of its tools' : `has no tool ${JSON.stringify(recipe)}`;
+  const code = recipe === undefined ? 'TOOL_ARGUMENTS' : 'TOOL_NOT_FOUND';
+  return new CellaError(code, `tools.${tool.name} ${problem}. ${list}`, { details: { tool: tool.name, known } });
+}
+
+/** Servers write what they like: what is not understood is left out, and checked by the schema itself. */
+const Property = z.object({
+  type: z.unknown().transform(firstType),
+  description: z.string().catch(''),
+  default: z.json().optional().catch(undefined),
+  enum: z.array(z.json()).min(1).optional().catch(undefined),
+});
+
+const Schema = z.custom<JsonSchemaType>((value) => typeof value === 'object' && value !== null);
+
+function firstType(type: unknown): ParameterType {
+  const types = (Array.isArray(type) ? type : [type]).filter((name) => name !== 'null');
+  return types.length === 1 && Array.isArray(type) === false ? ParameterType.catch('any').parse(types[0]) : 'any';
+}
+
+export function schemaParameters(schema: Tool['inputSchema']): Parameter[] {
+  const required = new Set(schema.required ?? []);
+  return Object.entries(schema.properties ?? {}).map(([name, property]) => {
+    const known = Property.catch({ type: 'any', description: '' }).parse(property);
+    const { description, type } = known;
+    const needed = required.has(name);
+    return {
+      name,
+      type,
+      description,
+      default: known.default,
+      enum: known.enum,
+      required: needed,
+      positional: needed,
+      variadic: false,
+    };
+  });
+}
+
+/** Whether names beside those that are listed are welcome. Silence is no welcome: a slip must not pass unseen. */
+export function takesMore(schema: Tool['inputSchema']): boolean {
+  const { additionalProperties: more } = schema;
+  return more === true || (typeof more === 'object' && more !== null);
+}
+
+/** Why the arguments do not fit, down to the last level; undefined where they do. */
+export function schemaProblem(
+  schema: Tool['inputSchema'],
+  values: Readonly<Record<string, unknown>>,
+): string | undefined {
+  try {
+    const result = new BoundedSchemas().getValidator(Schema.parse(schema))(values);
+    return result.valid ? undefined : result.errorMessage;
+  } catch (error) {
+    return `the server's own schema cannot be used (${error instanceof Error ? error.message : String(error)})`;
+  }
+}
+
+/** A name that code can write: `read-file` is `read_file`. */
+export function pythonName(name: string): string {
+  const plain = name.replace(/\P{XIDC}/gu, '_').replace(/^_+/, '');
+  for (const candidate of [plain, `${plain}_`, `tool_${plain}`]) {
+    try {
+      return checkIdentifier(candidate, 'tool', CALLABLE_METHODS);
+    } catch (error) {
+      if (!(error instanceof CellaError)) throw error;
+    }
+  }
+  return 'tool_';
+}
+
+/** Structured content where there is some, else text; with images or sound in it, a list of parts. */
+export async function mcpValue(
+  callee: string,
+  tool: McpTool,
+  result: CallToolResult,
+  secrets: readonly string[],
+): Promise<PyValue> {
+  if (result.isError === true) {
+    const said = tail(redact(textOf(result), secrets)).trim();
+    const message = `tools.${callee} failed.${said === '' ? '' : ` It said: ${said}`}`;
+    throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
+  }
+  if (result.structuredContent !== undefined) {
+    const text = JSON.stringify(result.structuredContent);
+    if (Buffer.byteLength(text) > tool.output_limit) throw tooLarge(callee, tool);
+    return await parseJson(redact(text, secrets), `What tools.${callee} gave`);
+  }
+  if (result.content.every((part) => part.type === 'text'))
+    return bounded(redact(textOf(result), secrets), tool.output_limit);
+  if (Buffer.byteLength(JSON.stringify(result.content)) > tool.output_limit) throw tooLarge(callee, tool);
+  return await Promise.all(result.content.map((part) => partValue(callee, part, secrets)));
+}
+
+function textOf({ content }: CallToolResult): string {
+  return content.flatMap((part) => (part.type === 'text' ? part.text : [])).join('\n');
+}
+
+async function partValue(
+  callee: string,
+  part: CallToolResult['content'][number],
+  secrets: readonly string[],
+): Promise<PyValue> {
+  if (part.type === 'image' || part.type === 'audio') {
+    return { type: part.type, mimeType: part.mimeType, data: new Uint8Array(Buffer.from(part.data, 'base64')) };
+  }
+  return await parseJson(redact(JSON.stringify(part), secrets), `What tools.${callee} gave`);
+}
+
+function bounded(text: string, limit: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= limit) return text;
+  return decodeWhole(bytes.subarray(0, limit)) + cutNote(bytes.length - limit);
+}
+
+function tooLarge(callee: string, tool: McpTool): CellaError {
+  return new CellaError(
+    'TOOL_FAILED',
+    `tools.${callee} gave more than the ${tool.output_limit} bytes of its \`output_limit\`.`,
+  );
+}
+
+interface ServerOutput {
+  readonly secrets: readonly string[];
+  readonly stderrTail: string;
+}
+
+/** The server could not be started or reached. */
+export function openError(tool: McpTool, said: ServerOutput, error: unknown): CellaError {
+  if (error instanceof CellaError) return error;
+  const reason = describe(error, said);
+  if (isTimeout(error)) {
+    return new CellaError(
+      'TOOL_TIMEOUT',
+      `The MCP server ${tool.name} did not start within the ${tool.start_timeout} s of its \`start_timeout\`: ${reason}.`,
+    );
+  }
+  return new CellaError('TOOL_FAILED', `The MCP server ${tool.name} could not be used: ${reason}.`);
+}
+
+export function callFailure(
+  callee: string,
+  tool: McpTool,
+  said: ServerOutput,
+  error: unknown,
+  signal: AbortSignal,
+): { readonly error: CellaError; readonly connectionLost: boolean } {
+  const details = { details: { tool: callee } };
+  if (signal.aborted) return { error: abortedError(callee), connectionLost: false };
+  if (isTimeout(error)) {
+    const message = `tools.${callee} did not answer within ${tool.timeout} s.`;
+    return { error: new CellaError('TOOL_TIMEOUT', message, details), connectionLost: false };
+  }
+  const message = `tools.${callee} failed: ${describe(error, said)}.`;
+  return { error: new CellaError('TOOL_FAILED', message, details), connectionLost: !ProtocolError.isInstance(error) };
+}
+
+/** By the standard, 404 means that the session is not known any more and another must be begun. */
+export function isLostSession(error: unknown): boolean {
+  return SdkHttpError.isInstance(error) && error.data.status === 404;
+}
+
+function isTimeout(error: unknown): boolean {
+  return SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout;
+}
+
+function describe(error: unknown, { secrets, stderrTail: lastWords }: ServerOutput): string {
+  const gone = SdkError.isInstance(error) && error.code === SdkErrorCode.ConnectionClosed;
+  const reason = gone ? 'the server ended' : error instanceof Error ? reasonOf(error) : String(error);
+  const text = lastWords === '' ? reason : `${reason}. Its last words: ${lastWords}`;
+  return tail(redact(text, secrets)).replace(/\.$/, '');
+}
+
+/** What `fetch` calls a failure is in its cause. */
+function reasonOf({ message, cause }: Error): string {
+  return cause instanceof Error && cause.message !== '' ? `${message} (${cause.message})` : message;
+}

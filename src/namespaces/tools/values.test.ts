@@ -1,0 +1,121 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { expectNoStall } from '../../../test/support/stalls.ts';
+import { parseJson, readJson } from './values.ts';
+
+test('JSON is read as JSON.parse reads it', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.jsonValue(), fc.constantFrom(undefined, 1, '\t'), async (value, space) => {
+      const text = JSON.stringify(value, null, space);
+      expect(await readJson(text)).toEqual(await parseJson(text, 'It'));
+    }),
+  );
+});
+
+test('what is no JSON is refused, and what is JSON is not', async () => {
+  const good = [
+    '{"a":[1,{"b":null}],"a":2}',
+    ' [ ] ',
+    '"\\\\"',
+    '"\\"\\\\\\""',
+    '-0',
+    '1E+2',
+    '{"__proto__":{"x":1}}',
+    '1.5',
+  ];
+  const bad = [
+    '',
+    ' ',
+    '[',
+    ']',
+    '[1',
+    '[1,',
+    '[1,]',
+    '{',
+    '{"a"',
+    '{"a":',
+    '{"a":1,',
+    '{"a":1,}',
+    '{a:1}',
+    '{"a" 1}',
+    '[1 2]',
+  ];
+  const worse = [
+    '01',
+    '+1',
+    '1.',
+    '.5',
+    '-',
+    'nul',
+    'nulls',
+    '"',
+    '"\\"',
+    '"\n"',
+    '"\\x"',
+    '[}',
+    '{]',
+    '1 1',
+    '\u00a01',
+    '{1:1}',
+    '[,1]',
+  ];
+  for (const text of good) expect(await readJson(text), text).toEqual(JSON.parse(text));
+  for (const text of [...bad, ...worse]) {
+    expect(() => JSON.parse(text), text).toThrow(SyntaxError);
+    await expect(readJson(text), text).rejects.toThrow(SyntaxError);
+  }
+});
+
+test('parts of JSON are read as JSON.parse reads them, or refused as it refuses them', async () => {
+  const piece = fc.constantFrom(
+    '[',
+    ']',
+    '{',
+    '}',
+    ',',
+    ':',
+    '"a"',
+    '"',
+    '\\',
+    '1',
+    '-',
+    '.5',
+    'e3',
+    ' ',
+    'null',
+    'true',
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(piece, { maxLength: 12 }), async (pieces) => {
+      const text = pieces.join('');
+      let expected: unknown;
+      try {
+        expected = JSON.parse(text);
+      } catch {
+        await expect(readJson(text), text).rejects.toThrow(SyntaxError);
+        return;
+      }
+      expect(await readJson(text), text).toEqual(expected);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('whole numbers keep their digits, up to a limit; nesting has one, too', async () => {
+  expect(await readJson('[9007199254740993, 1e300, 123]')).toEqual([9007199254740993n, 1e300, 123]);
+  for (const long of [`[${'9'.repeat(10_001)}]`, `[${'9'.repeat(100_000)}]`, '['.repeat(300), '['.repeat(100_000)]) {
+    await expect(parseJson(long, 'It')).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  }
+  const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+  await expect(readJson(deep(200))).resolves.toBeDefined();
+  await expect(readJson(deep(300))).rejects.toThrow('nested deeper');
+});
+
+test('a large one is read with turns for others', async () => {
+  const texts = [
+    `[${'[],'.repeat(1_000_000)}1]`,
+    `{${'"a":{},'.repeat(500_000)}"b":1}`,
+    `[${'1,'.repeat(2_000_000)}1]`,
+  ];
+  for (const text of texts) await expectNoStall(() => parseJson(text, 'It'));
+});

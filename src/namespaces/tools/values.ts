@@ -1,0 +1,217 @@
+/** Output of programs and servers as values for Python: JSON that keeps all digits, and bounded text. */
+
+import { giveWay } from '../../lib/event-loop.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { PyObject, type PyValue } from '../../protocol/kernel-marshal.ts';
+
+/** Up to so many characters it is parsed at once. */
+const SMALL = 32 * 1024;
+
+/** The text of a number is given beside its value; the type library does not know it yet. */
+const { parse } = JSON as {
+  parse(text: string, revive: (key: string, value: PyValue, context: { readonly source?: string }) => PyValue): PyValue;
+};
+
+/** `what` begins the error: "What tools.x wrote". */
+export async function parseJson(text: string, what: string): Promise<PyValue> {
+  try {
+    if (text.length > SMALL) return await readJson(text);
+    const value = parse(text, (_key, item, { source }) => {
+      return typeof item === 'number' && source !== undefined ? numberOf(source) : item;
+    });
+    if (tooDeep(value, MAX_DEPTH)) throw new SyntaxError(`it is nested deeper than ${MAX_DEPTH}`);
+    return value;
+  } catch (error) {
+    // A RangeError where the nesting is more than the stack holds.
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new CellaError('TOOL_FAILED', `${what} is not JSON that can be used: ${reason}.`, { cause: error });
+  }
+}
+
+function tooDeep(value: PyValue, left: number): boolean {
+  if (value === null || typeof value !== 'object') return false;
+  return left === 0 || Object.values(value).some((item: PyValue) => tooDeep(item, left - 1));
+}
+
+/** Why the value cannot be written as JSON; undefined where it can. */
+export function jsonProblem(value: PyValue, { big }: { big: boolean }): string | undefined {
+  if (value instanceof Uint8Array) return 'it holds bytes';
+  if (value instanceof PyObject) return `it holds ${value.type}`;
+  if (typeof value === 'bigint' && !big) return 'it holds a whole number of more than 53 bits';
+  if (typeof value === 'number' && !Number.isFinite(value)) return `it holds ${value}`;
+  if (typeof value === 'string' && !value.isWellFormed()) return 'it holds text with a lone surrogate';
+  if (value === null || typeof value !== 'object') return undefined;
+  for (const item of Object.values(value)) {
+    const problem = jsonProblem(item, { big });
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+/** Kernels take values that are nested no deeper than this. */
+export const MAX_DEPTH = 200;
+/** As many digits as a kernel may send. */
+const MOST_DIGITS = 10_000;
+/** Values in one step. */
+const STEP = 1000;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const SPACE = /[ \t\n\r]*/y;
+const WORDS = { true: true, false: false, null: null } as const;
+
+/** A list or dict that has not ended. */
+type OpenContainer = { readonly list: PyValue[] } | { readonly dict: { [name: string]: PyValue }; name: string };
+
+/** Throws a SyntaxError where it is none, is nested too deeply or has a number that is too long. */
+export async function readJson(text: string): Promise<PyValue> {
+  const reader = new JsonReader(text);
+  while (!reader.step()) await giveWay();
+  return reader.value;
+}
+
+/** Whole numbers keep all their digits. */
+export function numberOf(source: string): number | bigint {
+  const value = Number(source);
+  if (Number.isSafeInteger(value) || !/^-?\d+$/.test(source)) return value;
+  if (source.length > MOST_DIGITS) throw new SyntaxError(`it has a number of more than ${MOST_DIGITS} digits`);
+  return BigInt(source);
+}
+
+class JsonReader {
+  readonly #text: string;
+  #at = 0;
+  readonly #open: OpenContainer[] = [];
+  value: PyValue = null;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Reads some values. True when all is read. */
+  step(): boolean {
+    for (let left = STEP; left > 0; left--) {
+      if (this.#begin()) continue;
+      // A value is there; it may be the last of those around it.
+      while (this.#open.length > 0 && this.#ends());
+      if (this.#open.length > 0) continue;
+      if (this.#next() !== '') throw this.#wrong();
+      return true;
+    }
+    return false;
+  }
+
+  /** Reads a value. False where it is whole; true where it is a list or dict, and its first value comes next. */
+  #begin(): boolean {
+    const next = this.#next();
+    if (next === '[' || next === '{') return this.#enter(next);
+    if (next === '"') this.#keep(this.#string());
+    else if (next === '-' || (next >= '0' && next <= '9')) this.#keep(numberOf(this.#match(NUMBER)));
+    else this.#keep(this.#word());
+    return false;
+  }
+
+  #enter(bracket: '[' | '{'): boolean {
+    this.#at++;
+    const open: OpenContainer = bracket === '[' ? { list: [] } : { dict: {}, name: '' };
+    this.#keep('list' in open ? open.list : open.dict);
+    if (this.#next() === ('list' in open ? ']' : '}')) {
+      this.#at++;
+      return false;
+    }
+    if (this.#open.length === MAX_DEPTH) throw new SyntaxError(`it is nested deeper than ${MAX_DEPTH}`);
+    this.#open.push(open);
+    if ('dict' in open) this.#readName(open);
+    return true;
+  }
+
+  /** After a value: whether the innermost ends here, too. Where another value follows, its name is read. */
+  #ends(): boolean {
+    const open = this.#open.at(-1) as OpenContainer;
+    const next = this.#next();
+    this.#at++;
+    if (next === ('list' in open ? ']' : '}')) return this.#open.pop() !== undefined;
+    if (next !== ',') throw this.#wrong(-1);
+    if ('dict' in open) this.#readName(open);
+    return false;
+  }
+
+  #readName(open: OpenContainer & { name: string }): void {
+    if (this.#next() !== '"') throw this.#wrong();
+    open.name = this.#string();
+    if (this.#next() !== ':') throw this.#wrong();
+    this.#at++;
+  }
+
+  #keep(value: PyValue): void {
+    const open = this.#open.at(-1);
+    if (open === undefined) this.value = value;
+    else if ('list' in open) open.list.push(value);
+    // `__proto__` must become a key like any other.
+    else if (open.name === '__proto__')
+      Object.defineProperty(open.dict, open.name, { value, enumerable: true, configurable: true, writable: true });
+    else open.dict[open.name] = value;
+  }
+
+  #string(): string {
+    const from = this.#at;
+    for (let end = this.#text.indexOf('"', from + 1); end >= 0; end = this.#text.indexOf('"', end + 1)) {
+      let before = end - 1;
+      while (this.#text[before] === '\\') before--;
+      // After an odd number of backslashes, the quote is a part of the text.
+      if ((end - before) % 2 === 0) continue;
+      this.#at = end + 1;
+      return JSON.parse(this.#text.slice(from, this.#at));
+    }
+    throw new SyntaxError('a text in it has no end');
+  }
+
+  #word(): PyValue {
+    const word = (['true', 'false', 'null'] as const).find((one) => this.#text.startsWith(one, this.#at));
+    if (word === undefined) throw this.#wrong();
+    this.#at += word.length;
+    return WORDS[word];
+  }
+
+  #match(pattern: RegExp): string {
+    pattern.lastIndex = this.#at;
+    const [found = ''] = pattern.exec(this.#text) ?? [];
+    if (found === '' && pattern !== SPACE) throw this.#wrong();
+    this.#at += found.length;
+    return found;
+  }
+
+  /** The first letter after spaces; empty at the end. */
+  #next(): string {
+    const letter = this.#text[this.#at] ?? '';
+    if (letter > ' ' || letter === '') return letter;
+    this.#match(SPACE);
+    return this.#text[this.#at] ?? '';
+  }
+
+  #wrong(by = 0): SyntaxError {
+    const at = this.#at + by;
+    return new SyntaxError(at < this.#text.length ? `it is none at character ${at}` : 'it ends too early');
+  }
+}
+
+const MAX_SHOWN_CHARACTERS = 4000;
+
+/** The end, which is where programs say what went wrong. */
+export function tail(text: string): string {
+  return text.length <= MAX_SHOWN_CHARACTERS ? text : `…${text.slice(-MAX_SHOWN_CHARACTERS).toWellFormed()}`;
+}
+
+/** The last line of output that is not all there. */
+export function cutNote(bytes: number): string {
+  return `\n[${bytes} more bytes were cut off: the tool wrote more than its output_limit]`;
+}
+
+/** Without the part of a character that a cut may have left at the end. */
+export function decodeWhole(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true });
+}
+
+/** A tab is the one control character that a header may hold. */
+export function hasControl(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  return /[\0-\x08\x0a-\x1f\x7f]/.test(text);
+}
