@@ -4,6 +4,9 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier } from '../../protocol/namespace-models.ts';
 
+/** The most parameters that `run` may have. Of a skill that was stored before this limit, the first ones are kept. */
+export const MAX_PARAMETERS = 255;
+
 export const SkillParameter = z.strictObject({
   name: z.string(),
   kind: z.enum(['positional_only', 'positional_or_keyword', 'var_positional', 'keyword_only', 'var_keyword']),
@@ -61,9 +64,6 @@ export function checkSkillName(name: unknown): string {
 }
 
 const MAX_SOURCE_BYTES = 256 * 1024;
-
-/** Of `run`. Of a skill that was kept before there was a limit, the first ones are told. */
-export const MAX_PARAMETERS = 255;
 
 export function checkSourceLength(source: string): void {
   if (Buffer.byteLength(source) > MAX_SOURCE_BYTES)

@@ -47,9 +47,7 @@ const commonFields = {
 };
 
 /** The name of a secret that the host looks up when it is needed. */
-const CredentialName = z
-  .string()
-  .regex(/^[\w.-]{1,128}$/, 'must be the name of a credential: letters, digits, . _ -');
+const CredentialName = z.string().regex(/^[\w.-]{1,128}$/, 'must be the name of a credential: letters, digits, . _ -');
 
 const EnvironmentVariables = z.record(
   z.string().regex(/^[A-Za-z_]\w*$/, 'must be the name of an environment variable'),
