@@ -34,8 +34,8 @@ export interface DepsStatus {
   readonly installed: boolean;
 }
 
-/** `unfit`: what is configured and was left out. */
-type Tried = WhatWorks & { readonly unfit: readonly string[]; readonly note?: string };
+/** `unsupported`: what is configured and was left out. */
+type Tried = WhatWorks & { readonly unsupported: readonly string[]; readonly note?: string };
 
 /** What is needed of a call's context. */
 export type DepsContext = Pick<NamespaceCallContext, 'signal' | 'progress'>;
@@ -110,10 +110,10 @@ export class Deps {
 
   async #add(asked: readonly Requirement[], context: DepsContext): Promise<DepsResult> {
     const before = (await this.#store.list()).map(parseRequirement);
-    const { unfit, ...tried } = await this.#tryBeside(before, asked, context);
+    const { unsupported, ...tried } = await this.#tryBeside(before, asked, context);
     if (tried.installed.length === 0) return { ...tried, set: (await this.current()) ?? null };
     for (const text of tried.installed) await this.#store.add(text);
-    const { set, reason } = await this.#followOthers(tried.set, unfit, context);
+    const { set, reason } = await this.#followOthers(tried.set, unsupported, context);
     if (reason === undefined) return { ...tried, set };
     await this.#takeBack(tried.installed, before);
     const failed = tried.installed.map((requirement) => ({ requirement, reason }));
@@ -129,26 +129,26 @@ export class Deps {
     const tried = await installWhatWorks(this.#sets, before, asked, context);
     const texts = before.map(({ text }) => text);
     if (tried.installed.length > 0 || before.length === 0 || (await this.#sets.find(texts))) {
-      return { ...tried, unfit: [] };
+      return { ...tried, unsupported: [] };
     }
     const set = await this.#sets.findMost(texts);
     const here = set === undefined ? [] : ((await this.#sets.manifest(set))?.requirements ?? []);
-    const unfit = texts.filter((text) => !here.includes(text));
+    const unsupported = texts.filter((text) => !here.includes(text));
     const again = await installWhatWorks(this.#sets, here.map(parseRequirement), asked, context);
-    if (again.installed.length === 0) return { ...again, unfit };
-    const note = `Configured, and not installed for this Python: ${unfit.join(', ')}. \`sync\` tells why.`;
-    return { ...again, unfit, note };
+    if (again.installed.length === 0) return { ...again, unsupported };
+    const note = `Configured, and not installed for this Python: ${unsupported.join(', ')}. \`sync\` tells why.`;
+    return { ...again, unsupported, note };
   }
 
   /** Another process may have changed the configuration meanwhile: the set of all of it that fits is what counts. */
   async #followOthers(
     set: string | null,
-    unfit: readonly string[],
+    unsupported: readonly string[],
     context: DepsContext,
   ): Promise<{ set: string | null; reason?: string }> {
     let own = set;
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      const configured = (await this.#store.list()).filter((text) => !unfit.includes(text));
+      const configured = (await this.#store.list()).filter((text) => !unsupported.includes(text));
       if (configured.length === 0) return { set: null };
       const built = await this.#sets.build(configured, context);
       if (built.kind === 'failed') return { set: null, reason: built.reason };

@@ -3,8 +3,8 @@
 import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { packageName } from '../../protocol/requirement.ts';
-import { pureOnly } from './resolver/explain.ts';
 import { readSmall } from './resolver/read-small.ts';
+import { pureOnly } from './resolver/target.ts';
 import { NATIVE } from './resolver/wheel.ts';
 
 /** Of the list of a package's files. */

@@ -3,7 +3,7 @@
 import type { Interpreter } from '../../../protocol/interpreter.ts';
 import { type Chooser, matching } from './candidates.ts';
 import type { PackageFile } from './package-files.ts';
-import { isPure, knownVersion } from './target.ts';
+import { isPure, knownVersion, pureOnly } from './target.ts';
 import { compareVersions } from './version.ts';
 
 export interface Question {
@@ -37,8 +37,6 @@ export function explain(question: Question, interpreter: Interpreter, chooser: C
   const own = `Python ${knownVersion(interpreter)} on ${interpreter.platforms[0] ?? ''}`;
   return `${what} has no wheel for ${own}; it has ${some}`;
 }
-
-export const pureOnly = 'and in-process runs pure Python only: use subprocess or container';
 
 function newestFirst(files: readonly PackageFile[]): PackageFile[] {
   return files.toSorted((one, other) => compareVersions(other.version, one.version));

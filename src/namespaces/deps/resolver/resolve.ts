@@ -77,7 +77,7 @@ class Resolver {
       const choice = wish && own.get(wish.name);
       if (wish && !choice) return await this.#choose(own, all, next, wish);
       if (!wish || !choice) continue;
-      if (!satisfies(choice.file.version, wish.versions)) return this.#deadEnd(this.#conflict(all, wish.name));
+      if (!satisfies(choice.file.version, wish.versions)) return this.#recordConflict(this.#conflict(all, wish.name));
       const extras = wish.extras.filter((extra) => !choice.extras.includes(extra));
       if (extras.length === 0) continue;
       this.#checkExtras(wish.name, choice.extras.length + extras.length);
@@ -98,14 +98,14 @@ class Resolver {
       throw new Failed(`there are more than ${limits.conditions} conditions on the version of ${wish.name}`);
     this.#checkExtras(wish.name, wish.extras.length);
     const candidates = this.#chooser.candidates(files, conditions);
-    if (candidates.length === 0) return this.#deadEnd(this.#nothingFits(all, files));
+    if (candidates.length === 0) return this.#recordConflict(this.#nothingFits(all, files));
     for (const file of candidates) {
       const choice = await this.#look(file, wish.extras);
       if (!choice) continue;
       const more = this.#needs(choice);
       const against = more.find((one) => !this.#agrees(choices, one));
       if (against) {
-        this.#deadEnd(this.#conflict([...wishes, ...more], against.name));
+        this.#recordConflict(this.#conflict([...wishes, ...more], against.name));
         continue;
       }
       const solved = await this.solve(new Map(choices).set(wish.name, choice), [...wishes, ...more], at + 1);
@@ -131,7 +131,7 @@ class Resolver {
     const metadata = await store.metadata(file);
     if (this.#chooser.runsOn(metadata.requiresPython)) return { file, metadata, extras };
     const own = knownVersion(this.#interpreter);
-    return this.#deadEnd(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}, and this is ${own}`);
+    return this.#recordConflict(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}, and this is ${own}`);
   }
 
   #needs({ file, metadata, extras }: Choice): Wish[] {
@@ -160,7 +160,7 @@ class Resolver {
     return `no version of ${name} fits all: ${asked.map(({ by, text }) => `${by ?? 'you'} ${by ? 'needs' : 'ask for'} ${text}`).join(', ')}`;
   }
 
-  #deadEnd(reason: string): undefined {
+  #recordConflict(reason: string): undefined {
     this.reason ??= reason;
     return undefined;
   }

@@ -97,3 +97,6 @@ export function wheelTags(interpreter: Interpreter): string[] {
     ...python.map((one) => `${one}-none-any`),
   ];
 }
+
+/** Ends the sentence that a package has native code. */
+export const pureOnly = 'and in-process runs pure Python only: use subprocess or container';

@@ -3,10 +3,10 @@
 import { chmod, mkdir, open, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { packageName } from '../../../protocol/requirement.ts';
-import { pureOnly } from './explain.ts';
 import { Failed } from './failed.ts';
 import type { Limits } from './limits.ts';
 import { type Metadata, parseMetadata } from './metadata.ts';
+import { pureOnly } from './target.ts';
 import { contentOf, readContent } from './zip-content.ts';
 import { readDirectory, staysInside, type ZipEntry } from './zip-directory.ts';
 
