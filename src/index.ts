@@ -26,7 +26,7 @@ export {
 } from './environments/execution-environment.ts';
 export { LocalEnvironment, type LocalOptions } from './environments/local/local-environment.ts';
 export type { RunnerPlace } from './environments/runner-command.ts';
-export type { PackageSourceOptions } from './namespaces/deps/source.ts';
+export type { PackageSourceOptions } from './namespaces/deps/package-source.ts';
 export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/skill.ts';
 export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/approval.ts';
 export type { ToolProblem } from './namespaces/tools/catalog.ts';

@@ -35,7 +35,7 @@ export async function detect({ python: named, place, ...container }: DetectOptio
 }
 
 async function lookForInstaller(python: string): Promise<Surroundings['installer']> {
-  const { installerHere } = await import('./namespaces/deps/installer-here.ts');
+  const { installerHere } = await import('./namespaces/deps/find-installer.ts');
   try {
     return { name: await installerHere(python) };
   } catch (error) {

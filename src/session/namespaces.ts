@@ -7,7 +7,7 @@ import { readEnvironment, readItemLimit } from '../environment.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { Deps } from '../namespaces/deps/deps.ts';
-import type { PackageSource } from '../namespaces/deps/source.ts';
+import type { PackageSource } from '../namespaces/deps/package-source.ts';
 import type { HostMethods, NamespaceCallContext } from '../namespaces/host-methods.ts';
 import type { ParserHelper } from '../namespaces/skills/skill-parser.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
@@ -127,7 +127,7 @@ export class Namespaces implements NamespacesApi {
     if ((await storage.deps.list()).length === 0) return undefined;
     const deps = await this.#openDeps();
     const set = await deps.current();
-    return set === undefined ? undefined : await deps.inside(set);
+    return set === undefined ? undefined : await deps.kernelPath(set);
   }
 
   /** For the code of one kernel. */
@@ -225,7 +225,7 @@ export class Namespaces implements NamespacesApi {
   async #makeDeps(): Promise<Deps> {
     const [{ Deps }, { PackageSets }, storage] = await Promise.all([
       import('../namespaces/deps/deps.ts'),
-      import('../namespaces/deps/sets.ts'),
+      import('../namespaces/deps/package-sets.ts'),
       this.#openStorage(),
     ]);
     const { python, packages: source, packageFolder, allowRuntimeDeps: allowRuntime } = this.#options;
@@ -247,7 +247,7 @@ export class Namespaces implements NamespacesApi {
   async #change(work: (deps: Deps) => ReturnType<Deps['sync']>): ReturnType<Deps['sync']> {
     const deps = await this.#openDeps();
     const result = await work(deps);
-    this.#options.onPackages(result.set === null ? undefined : await deps.inside(result.set));
+    this.#options.onPackages(result.set === null ? undefined : await deps.kernelPath(result.set));
     return result;
   }
 

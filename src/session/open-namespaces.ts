@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { probeInterpreter } from '../interpreter/find-python.ts';
-import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/source.ts';
+import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/package-source.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';

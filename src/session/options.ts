@@ -1,7 +1,7 @@
 /** The options of `Session.open`, checked before anything starts. */
 
 import { z } from 'zod';
-import { PackageSource } from '../namespaces/deps/source.ts';
+import { PackageSource } from '../namespaces/deps/package-source.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';

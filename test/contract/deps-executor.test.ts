@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { ContainerExecutor } from '../../src/environments/container/container-executor.ts';
 import { InProcessExecutor } from '../../src/environments/in-process/in-process-executor.ts';
 import { openNamespaces, shutdown } from '../../src/index.ts';
-import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
 import { CellaError } from '../../src/protocol/errors.ts';
 import { alpine, pyodide } from '../support/pythons.ts';
 import { makeWheel } from '../support/wheels.ts';

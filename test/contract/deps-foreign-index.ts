@@ -4,20 +4,20 @@ import { mkdtemp, readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { removeTree } from '../../src/namespaces/deps/frozen.ts';
-import { installByOwn, type OwnInstall } from '../../src/namespaces/deps/resolver/install.ts';
-import { PackageSource } from '../../src/namespaces/deps/source.ts';
+import { PackageSource } from '../../src/namespaces/deps/package-source.ts';
+import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
+import { type BuiltInInstall, installBuiltIn } from '../../src/namespaces/deps/resolver/install-wheels.ts';
 import { openDeps, openPlace, type Place } from '../support/deps.ts';
 import { startIndex } from '../support/package-index.ts';
 import { pyodide } from '../support/pythons.ts';
 import { makeWheel } from '../support/wheels.ts';
 
-async function install(place: Place, requirement: string, more: Partial<OwnInstall> = {}) {
+async function install(place: Place, requirement: string, more: Partial<BuiltInInstall> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'cella-own-'));
   onTestFinished(() => removeTree(folder));
   const source = PackageSource.parse({ index: place.index.url });
   const own = join(folder, 'own');
-  const failure = await installByOwn(
+  const failure = await installBuiltIn(
     { requirements: [requirement], interpreter: pyodide, source, timeoutMs: 60_000, folder: own, ...more },
     { signal: new AbortController().signal, progress: () => {} },
   );
@@ -134,7 +134,7 @@ export function foreignIndex(): void {
     const place = await openPlace();
     const hold = Promise.withResolvers<void>();
     place.index.before = () => hold.promise;
-    const { failure } = await install(place, 'tiny-a', { limits: { silenceMs: 200 } });
+    const { failure } = await install(place, 'tiny-a', { limits: { idleTimeoutMs: 200 } });
     hold.resolve();
     expect(failure?.reason).toContain('nothing came for 200 ms');
     expect(failure?.scope).toBe('all');

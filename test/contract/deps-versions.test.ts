@@ -3,10 +3,9 @@
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { satisfies } from '../../src/namespaces/deps/resolver/conditions.ts';
-import { parseMarker } from '../../src/namespaces/deps/resolver/markers.ts';
-import { markerEnvironment } from '../../src/namespaces/deps/resolver/target.ts';
-import { compareVersions, parseVersion } from '../../src/namespaces/deps/resolver/version.ts';
+import { compareVersions, parseVersion, satisfies } from '../../src/namespaces/deps/resolver/pep440.ts';
+import { parseMarker } from '../../src/namespaces/deps/resolver/pep508.ts';
+import { markerEnvironment } from '../../src/namespaces/deps/resolver/python-target.ts';
 import { PYTHON } from '../support/deps.ts';
 
 const PROGRAM = `

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
-import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
 import { eventually } from '../support/attack.ts';
 import { openPlace } from '../support/deps.ts';
 import { descendants, isAlive } from '../support/processes.ts';

@@ -6,7 +6,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
 import { runHere } from '../support/cli-here.ts';
 import { type PackageIndex, startIndex } from '../support/package-index.ts';
 import { RedisServer } from '../support/redis.ts';

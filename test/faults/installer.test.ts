@@ -2,7 +2,7 @@
 
 import { tmpdir } from 'node:os';
 import { expect, it, vi } from 'vitest';
-import { type InstallerRun, runInstaller } from '../../src/namespaces/deps/process.ts';
+import { type InstallerRun, runInstaller } from '../../src/namespaces/deps/run-installer.ts';
 import { PYTHON } from '../support/deps.ts';
 import { isAlive } from '../support/processes.ts';
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { FileStorage, RedisStorage, Session, type SessionOptions, type Storage, shutdown } from '../../src/index.ts';
-import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
 import type { ExecutorKind } from '../../src/protocol/enums.ts';
 import { type PackageIndex, startIndex } from '../support/package-index.ts';
 import { RedisServer } from '../support/redis.ts';

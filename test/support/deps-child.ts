@@ -1,7 +1,7 @@
 /** A process that adds packages: `deps-child.ts <sets' options as JSON> <store folder> <requirement>…`; prints the result. */
 
 import { Deps } from '../../src/namespaces/deps/deps.ts';
-import { PackageSets } from '../../src/namespaces/deps/sets.ts';
+import { PackageSets } from '../../src/namespaces/deps/package-sets.ts';
 import { folderDeps } from './deps-store.ts';
 
 const [options = '', store = '', ...requirements] = process.argv.slice(2);

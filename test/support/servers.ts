@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
-import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
 import { Cella, type Started } from '../e2e/command.ts';
 import { makeWheel } from './wheels.ts';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import { type ExecutionEvent, type ResultEvent, Session, type SessionOptions, shutdown } from '../../src/index.ts';
-import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
 
 export type Open = (options?: SessionOptions) => Promise<Session>;
 

@@ -1,13 +1,15 @@
-/** The packages that kernels have: what is asked for is kept in storage once it is installed, and only then. */
+/** The packages that kernels have. A requirement is stored once it is installed, and only then. */
 
+import { z } from 'zod';
+import { untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { checkPackageName, parseRequirement, type Requirement } from '../../protocol/requirement.ts';
 import type { DepsStore } from '../../storage/contract.ts';
-import type { HostMethods, NamespaceCallContext } from '../host-methods.ts';
-import { depsMethods } from './methods.ts';
-import type { PackageSets } from './sets.ts';
-import { Turns } from './turns.ts';
-import { type FailedRequirement, installWhatWorks, type WhatWorks } from './what-works.ts';
+import { type HostMethods, hostMethod, type NamespaceCallContext } from '../host-methods.ts';
+import type { StagedSet } from './build-set.ts';
+import type { PackageSets } from './package-sets.ts';
+import { type InstallWaiter, installAborted } from './shared-installs.ts';
 
 export interface DepsOptions {
   readonly store: DepsStore;
@@ -35,7 +37,7 @@ export interface DepsStatus {
 }
 
 /** `unsupported`: what is configured and was left out. */
-type Tried = WhatWorks & { readonly unsupported: readonly string[]; readonly note?: string };
+type InstallAttempt = BestEffortResult & { readonly unsupported: readonly string[]; readonly note?: string };
 
 /** What is needed of a call's context. */
 export type DepsContext = Pick<NamespaceCallContext, 'signal' | 'progress'>;
@@ -47,7 +49,7 @@ export class Deps {
   readonly #store: DepsStore;
   readonly #sets: PackageSets;
   readonly #allowRuntime: boolean;
-  readonly #turns = new Turns();
+  readonly #turns = new ChangeQueue();
 
   constructor({ store, sets, allowRuntime }: DepsOptions) {
     this.#store = store;
@@ -71,20 +73,20 @@ export class Deps {
   }
 
   /** A set's folder, as kernels see it. */
-  async inside(set: string): Promise<string> {
-    return await this.#sets.inside(set);
+  async kernelPath(set: string): Promise<string> {
+    return await this.#sets.kernelPath(set);
   }
 
   /** The set of the current configuration, or of what could be had of it here, where it is built; nothing is installed. */
   async current(): Promise<string | undefined> {
     const configured = await this.#store.list();
-    return configured.length === 0 ? undefined : await this.#sets.findMost(configured);
+    return configured.length === 0 ? undefined : await this.#sets.findLargestSubset(configured);
   }
 
   /** Those that cannot be installed are in `failed`; the others are added. */
   async add(requirements: string | readonly string[], context: DepsContext): Promise<DepsResult> {
     this.#refuseIfLocked('add');
-    const asked = parseAll(typeof requirements === 'string' ? [requirements] : requirements);
+    const asked = parseRequirements(typeof requirements === 'string' ? [requirements] : requirements);
     return await this.#turns.take(context.signal, () => this.#add(asked, context));
   }
 
@@ -125,16 +127,16 @@ export class Deps {
     before: readonly Requirement[],
     asked: readonly Requirement[],
     context: DepsContext,
-  ): Promise<Tried> {
-    const tried = await installWhatWorks(this.#sets, before, asked, context);
+  ): Promise<InstallAttempt> {
+    const tried = await installBestEffort(this.#sets, before, asked, context);
     const texts = before.map(({ text }) => text);
     if (tried.installed.length > 0 || before.length === 0 || (await this.#sets.find(texts))) {
       return { ...tried, unsupported: [] };
     }
-    const set = await this.#sets.findMost(texts);
+    const set = await this.#sets.findLargestSubset(texts);
     const here = set === undefined ? [] : ((await this.#sets.manifest(set))?.requirements ?? []);
     const unsupported = texts.filter((text) => !here.includes(text));
-    const again = await installWhatWorks(this.#sets, here.map(parseRequirement), asked, context);
+    const again = await installBestEffort(this.#sets, here.map(parseRequirement), asked, context);
     if (again.installed.length === 0) return { ...again, unsupported };
     const note = `Configured, and not installed for this Python: ${unsupported.join(', ')}. \`sync\` tells why.`;
     return { ...again, unsupported, note };
@@ -168,7 +170,7 @@ export class Deps {
 
   async #installConfigured(context: DepsContext): Promise<DepsResult> {
     const configured = (await this.#store.list()).map(parseRequirement);
-    return await installWhatWorks(this.#sets, [], configured, context);
+    return await installBestEffort(this.#sets, [], configured, context);
   }
 
   #refuseIfLocked(what: string): void {
@@ -177,7 +179,7 @@ export class Deps {
   }
 }
 
-function parseAll(texts: readonly string[]): Requirement[] {
+function parseRequirements(texts: readonly string[]): Requirement[] {
   const byName = new Map<string, Requirement>();
   for (const requirement of texts.map(parseRequirement)) {
     const other = byName.get(requirement.name);
@@ -188,4 +190,114 @@ function parseAll(texts: readonly string[]): Requirement[] {
     byName.set(requirement.name, requirement);
   }
   return [...byName.values()];
+}
+
+const Nothing = z.strictObject({});
+/** What the texts may be is for `parseRequirement` to say. */
+const Add = z.strictObject({ requirements: z.array(z.string()).min(1).max(100) });
+const Remove = z.strictObject({ name: z.string() });
+
+export function depsMethods(deps: Deps): HostMethods {
+  return {
+    'deps.list': hostMethod(Nothing, () => deps.list()),
+    'deps.status': hostMethod(Nothing, async () => {
+      const { requirements, python, installed } = await deps.status();
+      return { requirements: [...requirements], python, installed };
+    }),
+    'deps.add': hostMethod(Add, async ({ requirements }, context) =>
+      reply(deps, await deps.add(requirements, context)),
+    ),
+    'deps.remove': hostMethod(Remove, async ({ name }, context) => reply(deps, await deps.remove(name, context))),
+    'deps.sync': hostMethod(Nothing, async (_params, context) => reply(deps, await deps.sync(context))),
+  };
+}
+
+async function reply(deps: Deps, { installed, failed, removed, set, note }: DepsResult): Promise<PyValue> {
+  return {
+    installed: [...installed],
+    failed: failed.map(({ requirement, reason }) => ({ requirement, reason })),
+    ...(removed === undefined ? {} : { removed: [...removed] }),
+    set,
+    path: set === null ? null : await deps.kernelPath(set),
+    ...(note === undefined ? {} : { note }),
+  };
+}
+
+export interface FailedRequirement {
+  readonly requirement: string;
+  readonly reason: string;
+}
+
+export interface BestEffortResult {
+  readonly installed: readonly string[];
+  readonly failed: readonly FailedRequirement[];
+  /** Of all that was there before and what was installed; null where nothing was installed. */
+  readonly set: string | null;
+}
+
+/** `wanted` is in addition to `before`, or in place of what is asked of the same package there. */
+export async function installBestEffort(
+  sets: PackageSets,
+  before: readonly Requirement[],
+  wanted: readonly Requirement[],
+  waiter: InstallWaiter,
+): Promise<BestEffortResult> {
+  if (wanted.length === 0) return { installed: [], failed: [], set: null };
+  const together = await sets.build(textsOf(mergeRequirements(before, wanted)), waiter);
+  if (together.kind === 'built') return { installed: textsOf(wanted), failed: [], set: together.set };
+  if (wanted.length > 1 && together.scope === 'some') return await installOneByOne(sets, before, wanted, waiter);
+  const failed = wanted.map(({ text }) => ({ requirement: text, reason: together.reason }));
+  return { installed: [], failed, set: null };
+}
+
+async function installOneByOne(
+  sets: PackageSets,
+  before: readonly Requirement[],
+  wanted: readonly Requirement[],
+  waiter: InstallWaiter,
+): Promise<BestEffortResult> {
+  const installed: Requirement[] = [];
+  const failed: FailedRequirement[] = [];
+  let best: StagedSet | undefined;
+  try {
+    for (const requirement of wanted) {
+      const tried = await sets.attempt(textsOf(mergeRequirements(before, [...installed, requirement])), waiter);
+      if (tried.kind === 'failed') {
+        failed.push({ requirement: requirement.text, reason: tried.reason });
+        continue;
+      }
+      await best?.[Symbol.asyncDispose]();
+      best = tried;
+      installed.push(requirement);
+    }
+    const set = best ? await sets.publish(textsOf(mergeRequirements(before, installed)), best) : null;
+    return { installed: textsOf(installed), failed, set };
+  } finally {
+    await best?.[Symbol.asyncDispose]();
+  }
+}
+
+function mergeRequirements(before: readonly Requirement[], wanted: readonly Requirement[]): Requirement[] {
+  return [...before.filter(({ name }) => !wanted.some((one) => one.name === name)), ...wanted];
+}
+
+function textsOf(requirements: readonly Requirement[]): string[] {
+  return requirements.map(({ text }) => text);
+}
+
+export class ChangeQueue {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Whoever gives up while waiting leaves the order of the others as it is. */
+  async take<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const before = this.#last;
+    const { promise: done, resolve } = Promise.withResolvers<void>();
+    this.#last = before.then(() => done);
+    try {
+      await untilAborted(before, signal, installAborted);
+      return await work();
+    } finally {
+      resolve();
+    }
+  }
 }

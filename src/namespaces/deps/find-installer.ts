@@ -1,25 +1,26 @@
-/** Which program installs packages here: the first one that the installer's user can run. */
+/** Finds the program that installs packages: the first one that the user of the installer can run. */
 
-import { access, constants } from 'node:fs/promises';
+import { access, constants, mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
-import { type HostInterpreter, probeArgs, readProbeAnswer } from '../../interpreter/find-python.ts';
+import { type HostInterpreter, probeArgs, probeInterpreter, readProbeAnswer } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import { foreignPip, foreignProbe } from './foreign-pip.ts';
-import { type Installer, pip, uv } from './installer.ts';
-import { type InstallerRun, runInstaller } from './process.ts';
-import { aborted } from './shared-work.ts';
-import { tied } from './tied.ts';
+import { openInstallWorkspace } from './install-workspace.ts';
+import { crossPip, crossPipProbe, type InstallerCommand, pip, superviseInstaller, uv } from './installer-commands.ts';
+import { removeTree } from './read-only-tree.ts';
+import { type InstallerRun, runInstaller } from './run-installer.ts';
+import { installAborted } from './shared-installs.ts';
 
 /** How to run a program as the installer's user. */
-export type Attempt = Pick<InstallerRun, 'identity' | 'cwd' | 'env' | 'signal'>;
+export type ProbeContext = Pick<InstallerRun, 'identity' | 'cwd' | 'env' | 'signal'>;
 
 const PROBE_MS = 30_000;
 /**
  * Prints pip's name; from pip 22.3 on, the file by which another Python can run it; and whether it has all that it needs in
  * its own folder.
  */
-const PIP = `
+const PIP_PROBE = `
 import os, pip
 from pip import _vendor
 runner = os.path.join(os.path.dirname(pip.__file__), "__pip-runner__.py")
@@ -35,27 +36,31 @@ interface FoundPip {
    * It runs without the other packages of its Python: none of their code runs with it, and it does not look through all of
    * them, which takes it longer than to install a few.
    */
-  readonly alone: boolean;
+  readonly selfContained: boolean;
 }
 
 /** Pips that can be told what they install for, each with what that is. To ask one takes as long as a small install. */
-const told = new Set<string>();
+const verifiedPips = new Set<string>();
 
 /** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
-export async function findInstaller(wanted: HostInterpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
-  const others = await programs('python3', searchPath);
+export async function findInstaller(
+  wanted: HostInterpreter,
+  searchPath: string,
+  attempt: ProbeContext,
+): Promise<InstallerCommand> {
+  const others = await findPrograms('python3', searchPath);
   const python = await reachable(wanted, others, attempt);
-  for (const command of await programs('uv', searchPath)) {
+  for (const command of await findPrograms('uv', searchPath)) {
     const version = await firstLine(command, ['--version'], attempt);
-    if (version !== undefined) return tied(uv(version, command, python), python);
+    if (version !== undefined) return superviseInstaller(uv(version, command, python), python);
   }
   for (const command of [python, ...others]) {
     const found = await pipOf(command, attempt);
     if (found === undefined) continue;
-    const { name, runner, alone } = found;
-    if (alone) return tied(pip(name, python, ['-S', runner]), python);
-    if (command === python) return tied(pip(name, python, ['-m', 'pip']), python);
-    if (runner !== '') return tied(pip(name, python, [runner]), python);
+    const { name, runner, selfContained: alone } = found;
+    if (alone) return superviseInstaller(pip(name, python, ['-S', runner]), python);
+    if (command === python) return superviseInstaller(pip(name, python, ['-m', 'pip']), python);
+    if (runner !== '') return superviseInstaller(pip(name, python, [runner]), python);
   }
   throw new CellaError('INSTALLER_MISSING', `There is no uv on PATH, and no pip for ${wanted.executable}.`);
 }
@@ -67,19 +72,19 @@ export async function findInstaller(wanted: HostInterpreter, searchPath: string,
 export async function findForeignInstaller(
   wanted: Interpreter,
   searchPath: string,
-  attempt: Attempt,
-): Promise<Installer | undefined> {
-  for (const python of await programs('python3', searchPath)) {
+  attempt: ProbeContext,
+): Promise<InstallerCommand | undefined> {
+  for (const python of await findPrograms('python3', searchPath)) {
     const found = await pipOf(python, attempt);
     if (found === undefined) continue;
     // Its package lies beside the others; only that one is taken from there.
-    const place = found.alone ? dirname(dirname(found.runner)) : undefined;
+    const place = found.selfContained ? dirname(dirname(found.runner)) : undefined;
     const asked = JSON.stringify([python, found, wanted]);
-    if (!told.has(asked)) {
-      if ((await firstLine(python, foreignProbe(wanted, place), attempt)) === undefined) continue;
-      told.add(asked);
+    if (!verifiedPips.has(asked)) {
+      if ((await firstLine(python, crossPipProbe(wanted, place), attempt)) === undefined) continue;
+      verifiedPips.add(asked);
     }
-    return tied(foreignPip(found.name, python, wanted, place), python);
+    return superviseInstaller(crossPip(found.name, python, wanted, place), python);
   }
   return undefined;
 }
@@ -88,7 +93,11 @@ export async function findForeignInstaller(
  * A Python in root's own folders cannot be run by others, and packages are never installed as root. One with the same
  * tag takes the same wheels.
  */
-async function reachable({ executable, tag }: HostInterpreter, others: string[], attempt: Attempt): Promise<string> {
+async function reachable(
+  { executable, tag }: HostInterpreter,
+  others: string[],
+  attempt: ProbeContext,
+): Promise<string> {
   for (const python of [executable, ...others]) {
     const line = await firstLine(python, probeArgs(), attempt);
     if (readProbeAnswer(line ?? '')?.tag === tag) return python;
@@ -97,21 +106,21 @@ async function reachable({ executable, tag }: HostInterpreter, others: string[],
   throw new CellaError('INSTALLER_MISSING', `Packages cannot be installed: ${why}. Install a Python for all users.`);
 }
 
-async function pipOf(python: string, attempt: Attempt): Promise<FoundPip | undefined> {
-  const line = await firstLine(python, ['-I', '-c', PIP], attempt);
+async function pipOf(python: string, attempt: ProbeContext): Promise<FoundPip | undefined> {
+  const line = await firstLine(python, ['-I', '-c', PIP_PROBE], attempt);
   const [name, runner, whole] = line?.split('\t') ?? [];
   if (name === undefined || runner === undefined) return undefined;
-  return { name, runner, alone: runner !== '' && whole === 'whole' };
+  return { name, runner, selfContained: runner !== '' && whole === 'whole' };
 }
 
 /** Undefined where the program cannot be run, or fails. */
-async function firstLine(command: string, args: string[], attempt: Attempt): Promise<string | undefined> {
+async function firstLine(command: string, args: string[], attempt: ProbeContext): Promise<string | undefined> {
   const { ending, lines } = await runInstaller({ command, args, timeoutMs: PROBE_MS, ...attempt });
-  if (ending.kind === 'aborted') throw aborted();
+  if (ending.kind === 'aborted') throw installAborted();
   return ending.kind === 'ended' && ending.code === 0 ? lines[0] : undefined;
 }
 
-async function programs(name: string, searchPath: string): Promise<string[]> {
+async function findPrograms(name: string, searchPath: string): Promise<string[]> {
   // A relative entry would name a program in whatever folder this process works in.
   const paths = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
   const found = paths.map(async (folder) => {
@@ -122,4 +131,24 @@ async function programs(name: string, searchPath: string): Promise<string[]> {
     );
   });
   return (await Promise.all(found)).flat();
+}
+
+/** With its version: `pip 23.0.1`. INSTALLER_MISSING where there is none. */
+export async function installerHere(python: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'cella-installer-'));
+  try {
+    await using workplace = await openInstallWorkspace(folder, '');
+    const { identity, cwd, env } = workplace;
+    const attempt = { identity, cwd, env, signal: new AbortController().signal };
+    return (await findInstaller(await probeInterpreter(python), ownSearchPath(), attempt)).name;
+  } finally {
+    await removeTree(folder);
+  }
+}
+
+export function ownSearchPath(): string {
+  // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
+  const { PATH = '' } = process.env;
+  // On a root host PATH may name nothing that other users can run.
+  return [PATH, '/usr/local/bin', '/usr/bin'].join(delimiter);
 }

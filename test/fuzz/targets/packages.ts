@@ -13,18 +13,18 @@ const SELDOM = 64;
 export async function packages(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { checkPackageName, parseRequirement } = await import('../../../src/protocol/requirement.ts');
-  const { Failed } = await import('../../../src/namespaces/deps/resolver/failed.ts');
-  const { consoleScripts } = await import('../../../src/namespaces/deps/resolver/entry-points.ts');
+  const { Failed } = await import('../../../src/namespaces/deps/resolver/resolver-limits.ts');
+  const { consoleScripts } = await import('../../../src/namespaces/deps/resolver/wheel.ts');
   const { parseCondition, satisfies, splitConditions, wantsPrereleases } = await import(
-    '../../../src/namespaces/deps/resolver/conditions.ts'
+    '../../../src/namespaces/deps/resolver/pep440.ts'
   );
-  const { parseMarker } = await import('../../../src/namespaces/deps/resolver/markers.ts');
-  const { parseMetadata, requirementsOf } = await import('../../../src/namespaces/deps/resolver/metadata.ts');
-  const { readPage } = await import('../../../src/namespaces/deps/resolver/simple-page.ts');
-  const { compareVersions, parseVersion } = await import('../../../src/namespaces/deps/resolver/version.ts');
-  const { parseFileName } = await import('../../../src/namespaces/deps/resolver/wheel-name.ts');
-  const { readContent } = await import('../../../src/namespaces/deps/resolver/zip-content.ts');
-  const { readDirectory, staysInside } = await import('../../../src/namespaces/deps/resolver/zip-directory.ts');
+  const { parseMarker } = await import('../../../src/namespaces/deps/resolver/pep508.ts');
+  const { parseMetadata, requirementsOf } = await import('../../../src/namespaces/deps/resolver/pep508.ts');
+  const { parseIndexPage: readPage } = await import('../../../src/namespaces/deps/resolver/package-index.ts');
+  const { compareVersions, parseVersion } = await import('../../../src/namespaces/deps/resolver/pep440.ts');
+  const { parseFileName } = await import('../../../src/namespaces/deps/resolver/package-index.ts');
+  const { readContent } = await import('../../../src/namespaces/deps/resolver/zip.ts');
+  const { readDirectory, staysInside } = await import('../../../src/namespaces/deps/resolver/zip.ts');
 
   const page = (type: string) => (text: string) => {
     for (const { filename, url } of readPage(text, type, BASE) ?? []) {

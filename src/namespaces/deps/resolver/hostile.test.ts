@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { makeWheel, type WheelOptions } from '../../../../test/support/wheels.ts';
-import { removeTree } from '../frozen.ts';
-import { PackageSource, type PackageSourceOptions, withoutSecrets } from '../source.ts';
-import { consoleScripts, writePrograms } from './entry-points.ts';
-import { installByOwn } from './install.ts';
-import { parseMetadata } from './metadata.ts';
-import { parseFileName } from './wheel-name.ts';
+import { PackageSource, type PackageSourceOptions, withoutSecrets } from '../package-source.ts';
+import { removeTree } from '../read-only-tree.ts';
+import { installBuiltIn } from './install-wheels.ts';
+import { parseFileName } from './package-index.ts';
+import { parseMetadata } from './pep508.ts';
+import { consoleScripts, writePrograms } from './wheel.ts';
 
 const interpreter = { tag: 'cp314-wasm32', version: [3, 14], platforms: [] } as const;
 
@@ -22,7 +22,7 @@ async function scratch(): Promise<string> {
 
 async function install(options: PackageSourceOptions, requirements = ['a']) {
   const said: string[] = [];
-  const failure = await installByOwn(
+  const failure = await installBuiltIn(
     {
       requirements,
       interpreter,

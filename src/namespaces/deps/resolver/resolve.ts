@@ -5,33 +5,39 @@
 
 import type { Interpreter } from '../../../protocol/interpreter.ts';
 import type { Requirement } from '../../../protocol/requirement.ts';
-import { Chooser } from './candidates.ts';
-import { satisfies } from './conditions.ts';
-import { explain } from './explain.ts';
-import { Failed } from './failed.ts';
-import type { Limits } from './limits.ts';
-import { type Metadata, requirementsOf } from './metadata.ts';
-import type { PackageFile, PackageFiles } from './package-files.ts';
-import type { WheelStore } from './store.ts';
-import { knownVersion, markerEnvironment } from './target.ts';
+import type { PackageFile, PackageIndex } from './package-index.ts';
+import {
+  compareVersions,
+  isPrerelease,
+  parseCondition,
+  parseVersion,
+  satisfies,
+  splitConditions,
+  type Version,
+  wantsPrereleases,
+} from './pep440.ts';
+import { type Metadata, requirementsOf } from './pep508.ts';
+import { fullVersion, isPure, knownVersion, markerEnvironment, pureOnly, wheelTags } from './python-target.ts';
+import { Failed, type ResolverLimits } from './resolver-limits.ts';
+import type { WheelCache } from './wheel.ts';
 
 /** A requirement, and who has it. */
-interface Wish extends Requirement {
+interface PendingRequirement extends Requirement {
   readonly by: string | undefined;
 }
 
-interface Choice {
+interface Pin {
   readonly file: PackageFile;
   readonly metadata: Metadata;
   readonly extras: readonly string[];
 }
 
-type Choices = ReadonlyMap<string, Choice>;
+type Pins = ReadonlyMap<string, Pin>;
 
-export interface Sources {
-  readonly files: PackageFiles;
-  readonly store: WheelStore;
-  readonly limits: Limits;
+interface ResolverContext {
+  readonly files: PackageIndex;
+  readonly store: WheelCache;
+  readonly limits: ResolverLimits;
   readonly signal: AbortSignal;
 }
 
@@ -39,7 +45,7 @@ export interface Sources {
 export async function resolve(
   wanted: readonly Requirement[],
   interpreter: Interpreter,
-  sources: Sources,
+  sources: ResolverContext,
 ): Promise<PackageFile[]> {
   const resolver = new Resolver(interpreter, sources);
   const choices = await resolver.solve(
@@ -53,26 +59,26 @@ export async function resolve(
 
 class Resolver {
   readonly #interpreter: Interpreter;
-  readonly #sources: Sources;
-  readonly #chooser: Chooser;
+  readonly #sources: ResolverContext;
+  readonly #chooser: CandidateSelector;
   #tried = 0;
   /** Of the first dead end, where all is as new as can be. */
   reason: string | undefined;
 
-  constructor(interpreter: Interpreter, sources: Sources) {
+  constructor(interpreter: Interpreter, sources: ResolverContext) {
     this.#interpreter = interpreter;
     this.#sources = sources;
-    this.#chooser = new Chooser(interpreter);
+    this.#chooser = new CandidateSelector(interpreter);
   }
 
   /** The wishes before `at` are met. Undefined where the others cannot be. */
-  async solve(choices: Choices, wishes: readonly Wish[], at: number): Promise<Choices | undefined> {
+  async solve(choices: Pins, wishes: readonly PendingRequirement[], at: number): Promise<Pins | undefined> {
     const { limits, signal } = this.#sources;
     signal.throwIfAborted();
     const own = new Map(choices);
     const all = [...wishes];
     for (let next = at; next < all.length; next += 1) {
-      if (all.length > limits.wishes) throw new Failed(`it needs more than ${limits.wishes} things`);
+      if (all.length > limits.maxRequirements) throw new Failed(`it needs more than ${limits.maxRequirements} things`);
       const wish = all[next];
       const choice = wish && own.get(wish.name);
       if (wish && !choice) return await this.#choose(own, all, next, wish);
@@ -88,7 +94,12 @@ class Resolver {
     return own;
   }
 
-  async #choose(choices: Choices, wishes: readonly Wish[], at: number, wish: Wish): Promise<Choices | undefined> {
+  async #choose(
+    choices: Pins,
+    wishes: readonly PendingRequirement[],
+    at: number,
+    wish: PendingRequirement,
+  ): Promise<Pins | undefined> {
     const { limits, files: places } = this.#sources;
     if (choices.size >= limits.packages) throw new Failed(`it needs more than ${limits.packages} packages`);
     const files = await places.of(wish.name);
@@ -121,7 +132,7 @@ class Resolver {
   }
 
   /** Undefined where the version is not for this Python, which not every index says beforehand. */
-  async #look(file: PackageFile, extras: readonly string[]): Promise<Choice | undefined> {
+  async #look(file: PackageFile, extras: readonly string[]): Promise<Pin | undefined> {
     const { limits, store } = this.#sources;
     this.#tried += 1;
     if (this.#tried > limits.versions) {
@@ -134,28 +145,28 @@ class Resolver {
     return this.#recordConflict(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}, and this is ${own}`);
   }
 
-  #needs({ file, metadata, extras }: Choice): Wish[] {
+  #needs({ file, metadata, extras }: Pin): PendingRequirement[] {
     const environment = markerEnvironment(this.#interpreter);
     const by = labelOf(file);
     return requirementsOf(metadata, extras, environment, by).map((requirement) => ({ ...requirement, by }));
   }
 
-  #agrees(choices: Choices, { name, versions }: Wish): boolean {
+  #agrees(choices: Pins, { name, versions }: PendingRequirement): boolean {
     const choice = choices.get(name);
     return !choice || satisfies(choice.file.version, versions);
   }
 
-  #nothingFits(all: readonly Wish[], files: readonly PackageFile[]): string {
+  #nothingFits(all: readonly PendingRequirement[], files: readonly PackageFile[]): string {
     const [first] = all;
     const one = { name: first?.name ?? '', files, where: this.#sources.files.where };
     const alone = all.find(({ versions }) => this.#chooser.candidates(files, versions).length === 0);
     if (!alone && all.length > 1) return this.#conflict(all, one.name);
     const asked = alone ?? first;
-    const reason = explain({ ...one, conditions: asked?.versions ?? [] }, this.#interpreter, this.#chooser);
+    const reason = explainUnmet({ ...one, conditions: asked?.versions ?? [] }, this.#interpreter, this.#chooser);
     return asked?.by === undefined ? reason : `${asked.by} needs ${asked.text}: ${reason}`;
   }
 
-  #conflict(wishes: readonly Wish[], name: string): string {
+  #conflict(wishes: readonly PendingRequirement[], name: string): string {
     const asked = wishes.filter((wish) => wish.name === name);
     return `no version of ${name} fits all: ${asked.map(({ by, text }) => `${by ?? 'you'} ${by ? 'needs' : 'ask for'} ${text}`).join(', ')}`;
   }
@@ -168,4 +179,103 @@ class Resolver {
 
 function labelOf({ name, versionText }: PackageFile): string {
   return `${name} ${versionText}`;
+}
+
+/** Of what a package says of its Pythons. */
+const LONGEST_CONDITION = 1000;
+
+export class CandidateSelector {
+  readonly #ranks: ReadonlyMap<string, number>;
+  readonly #python: Version | undefined;
+
+  constructor(interpreter: Interpreter) {
+    this.#ranks = new Map(wheelTags(interpreter).map((tag, rank) => [tag, rank]));
+    this.#python = parseVersion(fullVersion(interpreter));
+  }
+
+  /** One wheel for each version. */
+  candidates(files: readonly PackageFile[], conditions: readonly string[]): PackageFile[] {
+    const fitting = matching(files, conditions).filter((file) => this.fits(file) && this.runsOn(file.requiresPython));
+    const sorted = fitting.toSorted(
+      (one, other) => compareVersions(other.version, one.version) || this.#better(one, other),
+    );
+    const wanted = preferReleases(sorted, conditions);
+    return wanted.filter((file, at) => {
+      const before = wanted[at - 1];
+      return !before || compareVersions(before.version, file.version) !== 0;
+    });
+  }
+
+  fits({ wheel }: PackageFile): boolean {
+    return wheel?.tags.some((tag) => this.#ranks.has(tag)) ?? false;
+  }
+
+  /** What cannot be understood keeps nobody away. */
+  runsOn(requiresPython: string | undefined): boolean {
+    if (requiresPython === undefined || !this.#python) return true;
+    if (requiresPython.length > LONGEST_CONDITION) return false;
+    return satisfies(this.#python, splitConditions(requiresPython));
+  }
+
+  #better(one: PackageFile, other: PackageFile): number {
+    return this.#rank(one) - this.#rank(other) || (other.wheel?.build ?? -1) - (one.wheel?.build ?? -1);
+  }
+
+  #rank({ wheel }: PackageFile): number {
+    return Math.min(...(wheel?.tags ?? []).map((tag) => this.#ranks.get(tag) ?? Number.POSITIVE_INFINITY));
+  }
+}
+
+/** What was taken back is only for whoever names it exactly. */
+function matching(files: readonly PackageFile[], conditions: readonly string[]): PackageFile[] {
+  const named = conditions.some((condition) => /^==(?!.*\*)/.test(condition));
+  // Read once: an index may have very many files.
+  const tests = conditions.map(parseCondition);
+  return files.filter(
+    (file) =>
+      tests.every((test) => test?.(file.version) ?? false) && (named || file.from === 'folder' || !file.file.yanked),
+  );
+}
+
+/** Prereleases are for whoever asks for them, or where there is nothing else. */
+function preferReleases(files: PackageFile[], conditions: readonly string[]): PackageFile[] {
+  if (wantsPrereleases(conditions)) return files;
+  const releases = files.filter(({ version }) => !isPrerelease(version));
+  return releases.length > 0 ? releases : files;
+}
+
+interface UnmetRequirement {
+  readonly name: string;
+  readonly conditions: readonly string[];
+  readonly files: readonly PackageFile[];
+  /** Where was looked. */
+  readonly where: string;
+}
+
+export function explainUnmet(question: UnmetRequirement, interpreter: Interpreter, chooser: CandidateSelector): string {
+  const { name, conditions, files, where } = question;
+  if (files.length === 0) return `there is no package ${name} (${where})`;
+  const found = newestFirst(matching(files, conditions));
+  const [newest] = found;
+  if (!newest) {
+    const there = [...new Set(newestFirst(files).map(({ versionText }) => versionText))];
+    const some = there.slice(0, 8).join(', ') + (there.length > 8 ? ', …' : '');
+    const taken = matching(files, []).length === 0 ? ' (they were taken back)' : '';
+    return `no version of ${name} is ${conditions.join(',') || 'there to be taken'}: there are ${some}${taken}`;
+  }
+  const what = `${name} ${newest.versionText}`;
+  const same = found.filter(({ version }) => compareVersions(version, newest.version) === 0);
+  const wheels = same.filter(({ wheel }) => wheel !== undefined);
+  if (wheels.length === 0) return `${what} has no wheel, only a source: building it runs its code and is not done`;
+  const fitting = wheels.find((file) => chooser.fits(file));
+  if (fitting) return `${what} needs Python ${fitting.requiresPython ?? ''}, and this is ${knownVersion(interpreter)}`;
+  const tags = [...new Set(wheels.flatMap(({ wheel }) => wheel?.tags ?? []))];
+  const some = tags.slice(0, 3).join(', ') + (tags.length > 3 ? ', …' : '');
+  if (isPure(interpreter)) return `${what} has native code (${some}), ${pureOnly}`;
+  const own = `Python ${knownVersion(interpreter)} on ${interpreter.platforms[0] ?? ''}`;
+  return `${what} has no wheel for ${own}; it has ${some}`;
+}
+
+function newestFirst(files: readonly PackageFile[]): PackageFile[] {
+  return files.toSorted((one, other) => compareVersions(other.version, one.version));
 }

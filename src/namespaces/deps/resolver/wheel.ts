@@ -1,14 +1,16 @@
-/** A wheel on disk: looked into, and unpacked. Nothing in it is run. */
+/** Wheels: downloaded once, checked against the index, read and unpacked. Nothing in them is run. */
 
-import { chmod, mkdir, open, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { packageName } from '../../../protocol/requirement.ts';
-import { Failed } from './failed.ts';
-import type { Limits } from './limits.ts';
-import { type Metadata, parseMetadata } from './metadata.ts';
-import { pureOnly } from './target.ts';
-import { contentOf, readContent } from './zip-content.ts';
-import { readDirectory, staysInside, type ZipEntry } from './zip-directory.ts';
+import type { IndexClient } from './index-client.ts';
+import type { PackageFile } from './package-index.ts';
+import { compareVersions } from './pep440.ts';
+import { type Metadata, parseMetadata } from './pep508.ts';
+import { pureOnly } from './python-target.ts';
+import { Failed, type ResolverLimits } from './resolver-limits.ts';
+import { contentOf, readContent, readDirectory, staysInside, type ZipEntry } from './zip.ts';
 
 /** Of native code, whatever the name of its wheel says. */
 export const NATIVE = /\.(?:so(?:\.\d+)*|pyd|dylib)$/i;
@@ -17,7 +19,10 @@ const INFO = /^([^/]+)-([^/-]+)\.dist-info\/METADATA$/;
 const LARGEST_SCRIPT = 1024 * 1024;
 const DATA = /^[^/]+\.data\/([^/]+)\/(.+)$/;
 
-export async function readWheelMetadata(path: string, limits: Limits): Promise<{ metadata: Metadata; text: string }> {
+export async function readWheelMetadata(
+  path: string,
+  limits: ResolverLimits,
+): Promise<{ metadata: Metadata; text: string }> {
   await using file = await open(path);
   const entries = await readDirectory(file, limits);
   const found = entries.filter(({ path: at }) => INFO.test(at));
@@ -34,7 +39,7 @@ export interface Unpacking {
   readonly folder: string;
   /** No native code is taken. */
   readonly pure: boolean;
-  readonly limits: Limits;
+  readonly limits: ResolverLimits;
   readonly signal: AbortSignal;
 }
 
@@ -78,4 +83,157 @@ async function script(file: Parameters<typeof contentOf>[0], entry: ZipEntry): P
   const end = content.indexOf('\n');
   if (!/^#!pythonw?\s*$/.test(content.toString('latin1', 0, Math.min(end, 40)))) return content;
   return Buffer.concat([Buffer.from('#!/usr/bin/env python3'), content.subarray(end)]);
+}
+
+export class WheelCache {
+  readonly #fetcher: IndexClient;
+  readonly #limits: ResolverLimits;
+  /** Of this process alone. */
+  readonly #folder: string;
+  readonly #progress: (text: string) => void;
+  readonly #known = new Map<PackageFile, Promise<Metadata>>();
+  /** What the index has said of a wheel, to compare with what that says itself. */
+  readonly #told = new Map<PackageFile, string>();
+  readonly #paths = new Map<PackageFile, Promise<string>>();
+  #count = 0;
+
+  constructor(fetcher: IndexClient, limits: ResolverLimits, folder: string, progress: (text: string) => void) {
+    this.#fetcher = fetcher;
+    this.#limits = limits;
+    this.#folder = folder;
+    this.#progress = progress;
+  }
+
+  /** From the index where it gives it alone, else from the wheel. */
+  async metadata(file: PackageFile): Promise<Metadata> {
+    return await once(this.#known, file, () => this.#read(file));
+  }
+
+  /** Where the wheel lies, whole and as promised. */
+  async path(file: PackageFile): Promise<string> {
+    return await once(this.#paths, file, async () => {
+      const path = await this.#download(file);
+      const own = await withFileContext(file, () => readWheelMetadata(path, this.#limits));
+      if ((this.#told.get(file) ?? own.text) !== own.text)
+        throw new Failed(`${file.filename} is not what the package index said of it`);
+      checkNames(own.metadata, file);
+      return path;
+    });
+  }
+
+  async #read(file: PackageFile): Promise<Metadata> {
+    const apart = file.from === 'index' ? await this.#metadataApart(file) : undefined;
+    if (apart) return apart;
+    const path = await this.path(file);
+    return (await withFileContext(file, () => readWheelMetadata(path, this.#limits))).metadata;
+  }
+
+  async #metadataApart(file: PackageFile & { from: 'index' }): Promise<Metadata | undefined> {
+    const { url, metadata: offered } = file.file;
+    if (!offered) return undefined;
+    const address = new URL(url);
+    address.pathname += '.metadata';
+    const fetched = await this.#fetcher.whole(address, '*/*', this.#limits.metadataBytes);
+    if (!fetched) return undefined;
+    checkHash(
+      offered.sha256,
+      createHash('sha256').update(fetched.bytes).digest('hex'),
+      `the metadata of ${file.filename}`,
+    );
+    const text = fetched.bytes.toString('utf8');
+    const metadata = parseMetadata(text);
+    if (!metadata) throw new Failed(`the metadata of ${file.filename} cannot be read`);
+    checkNames(metadata, file);
+    this.#told.set(file, text);
+    return metadata;
+  }
+
+  async #download(file: PackageFile): Promise<string> {
+    if (file.from === 'folder') return file.path;
+    this.#progress(`Downloading ${file.filename}`);
+    const fetched = await this.#fetcher.fetch(file.file.url, '*/*', this.#limits.wheelBytes);
+    if (!fetched) throw new Failed(`${file.filename} is on the package index, but cannot be fetched`);
+    this.#count += 1;
+    const path = join(this.#folder, `${this.#count}.whl`);
+    const hash = createHash('sha256');
+    await writeFile(path, hashed(fetched.body, hash), { flag: 'wx', mode: 0o600 });
+    checkHash(file.file.sha256, hash.digest('hex'), file.filename);
+    return path;
+  }
+}
+
+async function* hashed(body: AsyncIterable<Uint8Array>, hash: ReturnType<typeof createHash>) {
+  for await (const part of body) {
+    hash.update(part);
+    yield part;
+  }
+}
+
+function checkHash(wanted: string | undefined, found: string, what: string): void {
+  if (wanted === undefined || wanted === found) return;
+  throw new Failed(`${what} is not what the package index promised: its hash differs`);
+}
+
+function checkNames(metadata: Metadata, file: PackageFile): void {
+  if (metadata.name === file.name && compareVersions(metadata.version, file.version) === 0) return;
+  throw new Failed(`${file.filename} says that it is another package, or another version`);
+}
+
+/** What is wrong with a wheel is told with its name. */
+export async function withFileContext<T>(file: PackageFile, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Failed)) throw error;
+    throw new Failed(
+      `${file.name} ${file.versionText} cannot be taken: ${error.reason} (${file.filename})`,
+      error.scope,
+    );
+  }
+}
+
+function once<K, T>(known: Map<K, Promise<T>>, key: K, make: () => Promise<T>): Promise<T> {
+  const made = known.get(key) ?? make();
+  known.set(key, made);
+  return made;
+}
+
+const LARGEST = 1024 * 1024;
+/** `name = module:function [extra]`; none of it can be anything else in the script. */
+const ENTRY = /^([A-Za-z0-9_][A-Za-z0-9._-]{0,100})\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]]*\])?$/;
+
+/** Of all packages in this folder. A script that is there already stays. */
+export async function writePrograms(folder: string): Promise<void> {
+  const infos = (await readdir(folder)).filter((name) => name.endsWith('.dist-info'));
+  const texts = await Promise.all(infos.map((name) => readSmall(join(folder, name, 'entry_points.txt'), LARGEST)));
+  for (const { name, module, attribute } of texts.flatMap(consoleScripts)) {
+    const path = join(folder, 'bin', name);
+    await mkdir(join(folder, 'bin'), { recursive: true });
+    await writeFile(path, program(module, attribute), { flag: 'wx', mode: 0o755 }).catch((error) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+  }
+}
+
+export function consoleScripts(text: string): { name: string; module: string; attribute: string }[] {
+  let section = '';
+  return text.split(/\r?\n/).flatMap((line) => {
+    section = /^\s*\[([^\]]*)\]\s*$/.exec(line)?.[1]?.trim() ?? section;
+    const [, name, module, attribute] = section === 'console_scripts' ? (ENTRY.exec(line.trim()) ?? []) : [];
+    return name === undefined || module === undefined || attribute === undefined ? [] : [{ name, module, attribute }];
+  });
+}
+
+function program(module: string, attribute: string): string {
+  const [first = ''] = attribute.split('.');
+  return `#!/usr/bin/env python3\nimport sys\nfrom ${module} import ${first}\nsys.exit(${attribute}())\n`;
+}
+
+/** Empty where there is none, or one that is larger than what belongs there ever is. */
+export async function readSmall(path: string, mostBytes: number): Promise<string> {
+  const size = await stat(path).then(
+    (stats) => stats.size,
+    () => 0, // most packages have none
+  );
+  return size === 0 || size > mostBytes ? '' : await readFile(path, 'utf8').catch(() => '');
 }

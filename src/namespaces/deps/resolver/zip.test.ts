@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeZip, type ZipFile } from '../../../../test/support/wheels.ts';
-import { Failed } from './failed.ts';
-import { readContent } from './zip-content.ts';
-import { readDirectory } from './zip-directory.ts';
+import { Failed } from './resolver-limits.ts';
+import { readContent, readDirectory } from './zip.ts';
 
 const MB = 1024 * 1024;
 const limits = { files: 100, unpackedBytes: MB };

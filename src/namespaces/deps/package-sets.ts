@@ -1,0 +1,206 @@
+/** Package sets: read-only folders of installed packages, one per list of requirements, shared by all kernels. */
+
+import { createHash, randomUUID } from 'node:crypto';
+import { chmod, mkdir, readdir, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { probeInterpreter } from '../../interpreter/find-python.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
+import { parseRequirement } from '../../protocol/requirement.ts';
+import { PACKAGES_INSIDE } from '../../protocol/sandbox-policy.ts';
+import {
+  type BuildPlan,
+  type BuildResult,
+  buildSet,
+  readSetManifest,
+  type SetManifest,
+  type StagedSet,
+} from './build-set.ts';
+import { findForeignInstaller, findInstaller, ownSearchPath, type ProbeContext } from './find-installer.ts';
+import { builtInInstaller, type Installer, programInstaller } from './install-packages.ts';
+import { folderError, sweepInstallWorkspaces } from './install-workspace.ts';
+import { PackageSource, type PackageSourceOptions, sourceKey } from './package-source.ts';
+import { checkInterpreter, isPure } from './resolver/python-target.ts';
+import type { InstallFailure } from './run-installer.ts';
+import { type InstallProgress, type InstallWaiter, SharedInstalls } from './shared-installs.ts';
+
+export interface PackageSetsOptions {
+  /** `<dataDir>/packages`; made where it is missing. */
+  readonly folder: string;
+  /** Where kernels see that folder; `PACKAGES_INSIDE` by default. */
+  readonly inside?: string;
+  /** The Python of the kernels: a program of the host's, or what is known of one that lives elsewhere. */
+  readonly python: string | (() => Promise<Interpreter>);
+  readonly source?: PackageSourceOptions;
+  /** Of one run of the installer. */
+  readonly timeoutMs?: number;
+  /** Where uv, and a Python with a pip, are looked for beside `python`; PATH by default. */
+  readonly searchPath?: string;
+}
+
+export type SetResult =
+  | { readonly kind: 'built'; readonly set: string }
+  | ({ readonly kind: 'failed' } & InstallFailure);
+
+const TEN_MINUTES = 600_000;
+
+export class PackageSets implements AsyncDisposable {
+  readonly #options: PackageSetsOptions;
+  readonly #source: PackageSource;
+  readonly #builds = new SharedInstalls<SetResult>();
+  readonly #attempts = new SharedInstalls<BuildResult>();
+  #swept: Promise<void> | undefined;
+  /** By what they install for. */
+  readonly #workers = new Map<string, Installer>();
+
+  constructor(options: PackageSetsOptions) {
+    this.#options = options;
+    this.#source = PackageSource.parse(options.source ?? {});
+  }
+
+  /** Of the Python that they are for. */
+  async tag(): Promise<string> {
+    return (await this.#interpreter()).tag;
+  }
+
+  /** A set's folder, as kernels see it. */
+  async kernelPath(set: string): Promise<string> {
+    const { tag } = await this.#interpreter();
+    return join(this.#options.inside ?? PACKAGES_INSIDE, tag, set);
+  }
+
+  /** The sets for this Python. */
+  async folder(): Promise<string> {
+    const { tag } = await this.#interpreter();
+    const path = join(this.#options.folder, tag);
+    try {
+      if ((await mkdir(path, { recursive: true })) === undefined) return path;
+      // Whatever the umask says: a sandbox has another user.
+      await chmod(this.#options.folder, 0o755);
+      await chmod(path, 0o755);
+      return path;
+    } catch (cause) {
+      throw folderError('There is no place to keep packages in', cause);
+    }
+  }
+
+  /** The set of these requirements where it is built; nothing is installed. */
+  async find(requirements: readonly string[]): Promise<string | undefined> {
+    const set = await this.#key(requirements);
+    return (await this.manifest(set)) ? set : undefined;
+  }
+
+  /** Where the set of all of them is not built, as where one cannot be had for this Python: that of the most of them. */
+  async findLargestSubset(requirements: readonly string[]): Promise<string | undefined> {
+    const whole = await this.find(requirements);
+    if (whole !== undefined) return whole;
+    const wanted = new Set(normalizedRequirements(requirements));
+    let most: { readonly set: string; readonly count: number } | undefined;
+    for (const set of await readdir(await this.folder())) {
+      const held = (await this.manifest(set))?.requirements ?? [];
+      if (held.length <= (most?.count ?? 0) || !held.every((one) => wanted.has(one))) continue;
+      // Only from the same places, and for the same libc.
+      if ((await this.#key(held)) === set) most = { set, count: held.length };
+    }
+    return most?.set;
+  }
+
+  async manifest(set: string): Promise<SetManifest | undefined> {
+    return await readSetManifest(join(await this.folder(), set));
+  }
+
+  /** The name of the set's folder. Whoever asks for the same set at the same time gets the same one. */
+  async build(requirements: readonly string[], waiter: InstallWaiter = {}): Promise<SetResult> {
+    const set = await this.find(requirements);
+    if (set !== undefined) return { kind: 'built', set };
+    return await this.#builds.run(await this.#key(requirements), waiter, async (audience) => {
+      const built = await this.#build(requirements, audience);
+      if (built.kind === 'failed') return built;
+      await using ready = built;
+      return { kind: 'built', set: await this.publish(requirements, ready) };
+    });
+  }
+
+  /** Installs without keeping: for whoever tries several lists and keeps the last that worked. */
+  async attempt(requirements: readonly string[], waiter: InstallWaiter = {}): Promise<BuildResult> {
+    return await this.#attempts.run(randomUUID(), waiter, (audience) => this.#build(requirements, audience));
+  }
+
+  /** Gives a set its place. Where another process was faster, its set stays. */
+  async publish(requirements: readonly string[], ready: StagedSet): Promise<string> {
+    const set = await this.#key(requirements);
+    const path = join(await this.folder(), set);
+    try {
+      await rename(ready.path, path);
+    } catch (cause) {
+      if (await readSetManifest(path)) return set;
+      throw folderError('A package set could not be put in its place', cause);
+    }
+    await chmod(path, 0o555);
+    return set;
+  }
+
+  /** Stops what is being built. What is built stays, and more can be built. */
+  async close(): Promise<void> {
+    await Promise.all([this.#builds.stop(), this.#attempts.stop()]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #build(requirements: readonly string[], audience: InstallProgress): Promise<BuildResult> {
+    const building = join(this.#options.folder, '.building');
+    this.#swept ??= sweepInstallWorkspaces(building);
+    await this.#swept;
+    await this.folder();
+    const interpreter = await this.#interpreter();
+    const { timeoutMs = TEN_MINUTES } = this.#options;
+    const wanted = JSON.stringify(interpreter);
+    const plan: BuildPlan = {
+      requirements: normalizedRequirements(requirements),
+      tag: interpreter.tag,
+      source: this.#source,
+      timeoutMs,
+      folder: building,
+      pure: interpreter.executable === undefined && isPure(interpreter),
+      installer: async ({ identity, cwd, env }, signal) => {
+        const worker =
+          this.#workers.get(wanted) ?? (await this.#findWorker(interpreter, { identity, cwd, env, signal }));
+        this.#workers.set(wanted, worker);
+        return worker;
+      },
+    };
+    const built = await buildSet(plan, audience);
+    // It may be that program that is gone; the next time it is looked for again.
+    if (built.kind === 'failed') this.#workers.delete(wanted);
+    return built;
+  }
+
+  async #findWorker(interpreter: Interpreter, attempt: ProbeContext): Promise<Installer> {
+    const { searchPath = ownSearchPath() } = this.#options;
+    const { executable } = interpreter;
+    if (executable !== undefined) {
+      return programInstaller(await findInstaller({ ...interpreter, executable }, searchPath, attempt));
+    }
+    const installer = await findForeignInstaller(interpreter, searchPath, attempt);
+    return installer ? programInstaller(installer, interpreter) : builtInInstaller(interpreter);
+  }
+
+  async #interpreter(): Promise<Interpreter> {
+    const { python } = this.#options;
+    return checkInterpreter(typeof python === 'string' ? await probeInterpreter(python) : await python());
+  }
+
+  async #key(requirements: readonly string[]): Promise<string> {
+    const { tag, platforms } = await this.#interpreter();
+    const own = [1, tag, normalizedRequirements(requirements), sourceKey(this.#source)];
+    // Two images may have the same Python and not the same libc.
+    const facts = JSON.stringify(platforms.length === 0 ? own : [...own, platforms]);
+    return createHash('sha256').update(facts).digest('hex').slice(0, 32);
+  }
+}
+
+/** Everything that reaches an installer goes through here. */
+function normalizedRequirements(requirements: readonly string[]): string[] {
+  return [...new Set(requirements.map((requirement) => parseRequirement(requirement).text))].toSorted();
+}

@@ -1,0 +1,154 @@
+/** Requests to a package index, within limits. A password goes only to the index that it belongs to. */
+
+import { buffer } from 'node:stream/consumers';
+import { decoded, withoutUser } from '../package-source.ts';
+import { Failed, type ResolverLimits } from './resolver-limits.ts';
+
+interface Fetched {
+  /** Where it was in the end. */
+  readonly url: URL;
+  readonly type: string;
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+const MOST_REDIRECTS = 5;
+const TRIES = 3;
+
+export class IndexClient {
+  readonly #indexes: readonly URL[];
+  readonly #limits: ResolverLimits;
+  readonly #signal: AbortSignal;
+  #left: number;
+
+  constructor(indexes: readonly URL[], limits: ResolverLimits, signal: AbortSignal) {
+    this.#indexes = indexes;
+    this.#limits = limits;
+    this.#signal = signal;
+    this.#left = limits.totalBytes;
+  }
+
+  /** Undefined where there is nothing of that name. */
+  async fetch(address: URL, accept: string, mostBytes: number): Promise<Fetched | undefined> {
+    let url = address;
+    for (let round = 0; round <= MOST_REDIRECTS; round += 1) {
+      const silence = new IdleTimeout(this.#limits.idleTimeoutMs);
+      const response = await this.#ask(url, accept, silence);
+      if (response.status >= 300 && response.status < 400) {
+        silence.end();
+        await response.body?.cancel();
+        url = followed(url, response.headers.get('location'));
+        continue;
+      }
+      if (response.status === 404 || response.status === 410) {
+        silence.end();
+        await response.body?.cancel();
+        return undefined;
+      }
+      if (!response.ok || !response.body) {
+        silence.end();
+        await response.body?.cancel();
+        throw new Failed(`the package index answered ${response.status} for ${displayUrl(url)}`, 'all');
+      }
+      const body = this.#bounded(response.body, url, mostBytes, silence);
+      return { url, type: response.headers.get('content-type') ?? '', body };
+    }
+    throw new Failed(`the package index sends ${displayUrl(address)} from place to place without end`, 'all');
+  }
+
+  /** Undefined where there is nothing of that name. */
+  async whole(address: URL, accept: string, mostBytes: number): Promise<(Fetched & { bytes: Buffer }) | undefined> {
+    const fetched = await this.fetch(address, accept, mostBytes);
+    return fetched && { ...fetched, bytes: await buffer(fetched.body) };
+  }
+
+  async #ask(url: URL, accept: string, silence: IdleTimeout): Promise<Response> {
+    const headers = { accept, 'user-agent': 'cella', ...this.#password(url) };
+    for (let round = 1; ; round += 1) {
+      const signal = AbortSignal.any([this.#signal, silence.begin()]);
+      try {
+        return await fetch(withoutUser(url), { headers, redirect: 'manual', signal });
+      } catch (error) {
+        this.#signal.throwIfAborted();
+        if (round < TRIES && !silence.broken) continue;
+        silence.end();
+        throw unanswered(url, error);
+      }
+    }
+  }
+
+  /** Only for what lies where the index lies. */
+  #password(url: URL): Record<string, string> {
+    const index = this.#indexes.find(({ origin, username }) => origin === url.origin && username !== '');
+    if (!index) return {};
+    const pair = `${decoded(index.username)}:${decoded(index.password)}`;
+    return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
+  }
+
+  async *#bounded(body: AsyncIterable<Uint8Array>, url: URL, mostBytes: number, silence: IdleTimeout) {
+    let bytes = 0;
+    try {
+      for await (const part of body) {
+        bytes += part.length;
+        this.#left -= part.length;
+        if (bytes > mostBytes) throw new Failed(`${displayUrl(url)} is larger than ${mostBytes} bytes`);
+        if (this.#left < 0) throw new Failed(`the packages are larger than ${this.#limits.totalBytes} bytes together`);
+        silence.begin();
+        yield part;
+      }
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      throw error instanceof Failed ? error : unanswered(url, error);
+    } finally {
+      silence.end();
+    }
+  }
+}
+
+function followed(from: URL, location: string | null): URL {
+  const to = location !== null && URL.canParse(location, from.href) ? new URL(location, from) : undefined;
+  if (!to || !isReachable(to, from))
+    throw new Failed(`the package index sends ${displayUrl(from)} to a place that is not taken`, 'all');
+  return to;
+}
+
+/** What was asked for in private is not fetched in the open. */
+export function isReachable(to: URL, from: URL): boolean {
+  return to.protocol === 'https:' || (to.protocol === 'http:' && from.protocol === 'http:');
+}
+
+function unanswered(url: URL, error: unknown): Failed {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new Failed(`the package index did not answer (${displayUrl(url)}: ${why})`, 'all');
+}
+
+export function displayUrl(url: URL): string {
+  const bare = new URL(withoutUser(url));
+  bare.search = '';
+  bare.hash = '';
+  return bare.href;
+}
+
+class IdleTimeout {
+  readonly #ms: number;
+  readonly #stop = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(ms: number) {
+    this.#ms = ms;
+  }
+
+  get broken(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  begin(): AbortSignal {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#stop.abort(new Error(`nothing came for ${this.#ms} ms`)), this.#ms);
+    return this.#stop.signal;
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+}

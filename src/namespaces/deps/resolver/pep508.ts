@@ -1,0 +1,233 @@
+/** Environment markers (PEP 508), and the metadata of a wheel that uses them. */
+
+import { packageName, parseRequirement, type Requirement } from '../../../protocol/requirement.ts';
+import { parseCondition, parseVersion, type Version } from './pep440.ts';
+import { Failed } from './resolver-limits.ts';
+
+/** By the names that PEP 508 has for them. */
+export type MarkerEnvironment = Readonly<Record<string, string>>;
+export type Marker = (environment: MarkerEnvironment) => boolean;
+
+interface Term {
+  readonly name: string | undefined;
+  readonly value: string;
+}
+
+const TOKEN = /\s*(?:([()])|(===|==|~=|!=|<=|>=|<|>|(?:not\s+in|in|and|or)\b)|"([^"]*)"|'([^']*)'|([a-z_.]+))/y;
+/** Names from before PEP 508. */
+const OLD_NAMES: Readonly<Record<string, string>> = {
+  'os.name': 'os_name',
+  'sys.platform': 'sys_platform',
+  'platform.version': 'platform_version',
+  'platform.machine': 'platform_machine',
+  'platform.python_implementation': 'platform_python_implementation',
+  python_implementation: 'platform_python_implementation',
+};
+const NAMES = new Set([
+  ...['os_name', 'sys_platform', 'platform_machine', 'platform_python_implementation', 'platform_release'],
+  ...['platform_system', 'platform_version', 'python_version', 'python_full_version'],
+  ...['implementation_name', 'implementation_version', 'extra'],
+]);
+const LONGEST = 4000;
+const DEEPEST = 50;
+
+/** Undefined for what is no marker. */
+export function parseMarker(text: string): Marker | undefined {
+  const tokens = text.length > LONGEST ? undefined : tokenize(text);
+  if (!tokens) return undefined;
+  const reader = new MarkerReader(tokens);
+  const marker = reader.either();
+  return reader.atEnd ? marker : undefined;
+}
+
+type MarkerToken = { readonly kind: 'sign'; readonly text: string } | { readonly kind: 'term'; readonly term: Term };
+
+function tokenize(text: string): MarkerToken[] | undefined {
+  const tokens: MarkerToken[] = [];
+  const end = text.trimEnd().length;
+  for (let at = 0; at < end; at = TOKEN.lastIndex) {
+    TOKEN.lastIndex = at;
+    const [, bracket, operator, double, single, name] = TOKEN.exec(text) ?? [];
+    const quoted = double ?? single;
+    if (bracket !== undefined) tokens.push({ kind: 'sign', text: bracket });
+    else if (operator !== undefined) tokens.push({ kind: 'sign', text: operator.replace(/\s+/, ' ') });
+    else if (quoted !== undefined) tokens.push({ kind: 'term', term: { name: undefined, value: quoted } });
+    else if (name === undefined) return undefined;
+    else {
+      const known = OLD_NAMES[name] ?? name;
+      if (!NAMES.has(known)) return undefined;
+      tokens.push({ kind: 'term', term: { name: known, value: '' } });
+    }
+  }
+  return tokens;
+}
+
+class MarkerReader {
+  readonly #tokens: readonly MarkerToken[];
+  #at = 0;
+  #depth = 0;
+
+  constructor(tokens: readonly MarkerToken[]) {
+    this.#tokens = tokens;
+  }
+
+  get atEnd(): boolean {
+    return this.#at === this.#tokens.length;
+  }
+
+  either(): Marker | undefined {
+    return this.#joined(
+      'or',
+      () => this.#all(),
+      (one, other) => (environment) => one(environment) || other(environment),
+    );
+  }
+
+  #all(): Marker | undefined {
+    return this.#joined(
+      'and',
+      () => this.#one(),
+      (one, other) => (environment) => one(environment) && other(environment),
+    );
+  }
+
+  #joined(word: string, part: () => Marker | undefined, join: (one: Marker, other: Marker) => Marker) {
+    let marker = part();
+    while (marker && this.#take(word)) {
+      const other = part();
+      marker = other && join(marker, other);
+    }
+    return marker;
+  }
+
+  #one(): Marker | undefined {
+    if (this.#take('(')) {
+      this.#depth += 1;
+      const inner = this.#depth > DEEPEST ? undefined : this.either();
+      this.#depth -= 1;
+      return this.#take(')') ? inner : undefined;
+    }
+    const left = this.#term();
+    const sign = this.#tokens[this.#at++];
+    const right = this.#term();
+    if (!left || !right || sign?.kind !== 'sign' || /^(?:[()]|and|or)$/.test(sign.text)) return undefined;
+    return (environment) => holds(left, sign.text, right, environment);
+  }
+
+  #term(): Term | undefined {
+    const token = this.#tokens[this.#at++];
+    return token?.kind === 'term' ? token.term : undefined;
+  }
+
+  #take(text: string): boolean {
+    const token = this.#tokens[this.#at];
+    if (token?.kind !== 'sign' || token.text !== text) return false;
+    this.#at += 1;
+    return true;
+  }
+}
+
+function holds(left: Term, operator: string, right: Term, environment: MarkerEnvironment): boolean {
+  const isExtra = left.name === 'extra' || right.name === 'extra';
+  const read = ({ name, value }: Term) => {
+    const text = name === undefined ? value : (environment[name] ?? '');
+    return isExtra ? packageName(text) : text;
+  };
+  const one = read(left);
+  const other = read(right);
+  if (operator === 'in') return other.includes(one);
+  if (operator === 'not in') return !other.includes(one);
+  const version = isExtra ? undefined : parseVersion(one);
+  const condition = version && parseCondition(`${operator}${other}`);
+  if (condition) return condition(version);
+  switch (operator) {
+    case '==':
+    case '===':
+      return one === other;
+    case '!=':
+      return one !== other;
+    case '<':
+      return one < other;
+    case '<=':
+      return one <= other;
+    case '>':
+      return one > other;
+    case '>=':
+      return one >= other;
+    default:
+      return false;
+  }
+}
+
+export interface Metadata {
+  readonly name: string;
+  readonly version: Version;
+  readonly requiresPython: string | undefined;
+  /** As written, with their markers. */
+  readonly requires: readonly string[];
+}
+
+/** A package that needs more is no package. */
+const MOST_REQUIRES = 5000;
+/** Of a requirement, in a message. */
+const LONGEST_SHOWN = 200;
+
+/** Undefined where it names no package and version. */
+export function parseMetadata(text: string): Metadata | undefined {
+  const fields = fieldsOf(text);
+  const first = (name: string) => fields.find(([field]) => field === name)?.[1];
+  const version = parseVersion(first('version') ?? '');
+  const name = packageName(first('name') ?? '');
+  if (!version || name === '') return undefined;
+  const requires = fields.filter(([field]) => field === 'requires-dist').map(([, value]) => value);
+  if (requires.length > MOST_REQUIRES) return undefined;
+  return { name, version, requiresPython: first('requires-python'), requires };
+}
+
+/** Up to the first empty line; a line that begins with a blank goes on with the one before. */
+function fieldsOf(text: string): [name: string, value: string][] {
+  const [head = ''] = text.replaceAll('\r\n', '\n').split('\n\n', 1);
+  return head
+    .replaceAll(/\n[ \t]+/g, ' ')
+    .split('\n')
+    .flatMap((line) => {
+      const [, name, value] = /^([A-Za-z-]+):(.*)$/.exec(line) ?? [];
+      return name === undefined || value === undefined ? [] : [[name.toLowerCase(), value.trim()]];
+    });
+}
+
+/** What it needs on this Python, with these of its extras. */
+export function requirementsOf(
+  { requires }: Metadata,
+  extras: readonly string[],
+  environment: MarkerEnvironment,
+  where: string,
+): Requirement[] {
+  return requires.flatMap((text) => {
+    const end = text.indexOf(';');
+    const written = end < 0 ? text : text.slice(0, end);
+    const isNeeded = end < 0 ? () => true : parseMarker(text.slice(end + 1));
+    if (!isNeeded) throw notUnderstood(text, where);
+    if (!['', ...extras].some((extra) => isNeeded({ ...environment, extra }))) return [];
+    if (written.includes('@')) throw new Failed(`${where} needs ${short(written)}: URLs are not taken`);
+    return understood(written, where);
+  });
+}
+
+function understood(text: string, where: string): Requirement {
+  try {
+    return parseRequirement(text);
+  } catch {
+    // What it has to say of a requirement is for whoever wrote it; here that is a package.
+    throw notUnderstood(text, where);
+  }
+}
+
+function notUnderstood(text: string, where: string): Failed {
+  return new Failed(`${where} needs ${JSON.stringify(short(text))}, which cannot be understood`);
+}
+
+function short(text: string): string {
+  const trimmed = text.trim();
+  return trimmed.length > LONGEST_SHOWN ? `${trimmed.slice(0, LONGEST_SHOWN)}…` : trimmed;
+}

@@ -1,0 +1,71 @@
+/** Runs an installation once for all who wait for it, and stops it when nobody waits any more. */
+
+import { CellaError } from '../../protocol/errors.ts';
+
+export interface InstallWaiter {
+  readonly signal?: AbortSignal | undefined;
+  progress?(text: string): void;
+}
+
+/** What the work sees of all who wait. */
+export interface InstallProgress {
+  readonly signal: AbortSignal;
+  progress(text: string): void;
+}
+
+interface SharedRun<T> {
+  readonly promise: Promise<T>;
+  readonly waiters: Set<InstallWaiter>;
+  readonly stop: AbortController;
+}
+
+export class SharedInstalls<T> {
+  readonly #running = new Map<string, SharedRun<T>>();
+
+  async run(key: string, waiter: InstallWaiter, work: (all: InstallProgress) => Promise<T>): Promise<T> {
+    if (waiter.signal?.aborted) throw installAborted();
+    const running = this.#running.get(key) ?? this.#start(key, work);
+    running.waiters.add(waiter);
+    const { promise: gaveUp, reject } = Promise.withResolvers<never>();
+    const onAbort = () => {
+      running.waiters.delete(waiter);
+      if (running.waiters.size > 0) return reject(installAborted());
+      this.#forget(key, running);
+      running.stop.abort();
+    };
+    waiter.signal?.addEventListener('abort', onAbort);
+    try {
+      return await Promise.race([running.promise, gaveUp]);
+    } finally {
+      waiter.signal?.removeEventListener('abort', onAbort);
+      running.waiters.delete(waiter);
+    }
+  }
+
+  /** Resolves when all of it has stopped. */
+  async stop(): Promise<void> {
+    const all = [...this.#running.values()];
+    for (const { stop } of all) stop.abort();
+    await Promise.allSettled(all.map(({ promise }) => promise));
+  }
+
+  #start(key: string, work: (all: InstallProgress) => Promise<T>): SharedRun<T> {
+    const waiters = new Set<InstallWaiter>();
+    const stop = new AbortController();
+    const progress = (text: string) => {
+      for (const waiter of waiters) waiter.progress?.(text);
+    };
+    const promise = work({ signal: stop.signal, progress }).finally(() => this.#forget(key, running));
+    const running: SharedRun<T> = { promise, waiters, stop };
+    this.#running.set(key, running);
+    return running;
+  }
+
+  #forget(key: string, running: SharedRun<T>): void {
+    if (this.#running.get(key) === running) this.#running.delete(key);
+  }
+}
+
+export function installAborted(): CellaError {
+  return new CellaError('ABORTED', 'The installation of packages was stopped; those that were there are untouched.');
+}
