@@ -24,7 +24,7 @@ export interface BuildPlan {
   readonly folder: string;
   /** Native code cannot run there. */
   readonly pure: boolean;
-  installer(workplace: InstallWorkspace, signal: AbortSignal): Promise<Installer>;
+  installer(workspace: InstallWorkspace, signal: AbortSignal): Promise<Installer>;
 }
 
 export interface StagedSet extends AsyncDisposable {
@@ -39,11 +39,11 @@ export async function buildSet(plan: BuildPlan, { signal, progress }: InstallPro
   if (signal.aborted) throw installAborted();
   await using stack = new AsyncDisposableStack();
   const { requirements, source } = plan;
-  const workplace = stack.use(await openInstallWorkspace(plan.folder, requirementsText(requirements, source)));
-  const worker = await plan.installer(workplace, signal);
-  progress(`Installing ${requirements.join(' ')} with ${worker.name}`);
-  const filled = await worker.install(
-    { requirements, source, timeoutMs: plan.timeoutMs, workplace },
+  const workspace = stack.use(await openInstallWorkspace(plan.folder, requirementsText(requirements, source)));
+  const installer = await plan.installer(workspace, signal);
+  progress(`Installing ${requirements.join(' ')} with ${installer.name}`);
+  const filled = await installer.install(
+    { requirements, source, timeoutMs: plan.timeoutMs, workspace },
     { signal, progress },
   );
   if (signal.aborted) throw installAborted();
@@ -53,7 +53,7 @@ export async function buildSet(plan: BuildPlan, { signal, progress }: InstallPro
   const distributions = await distributionsIn(filled.folder);
   const missing = missingFrom(distributions, requirements);
   if (missing.length > 0) {
-    const reason = `${worker.name} reported success, but did not install ${missing.join(', ')}`;
+    const reason = `${installer.name} reported success, but did not install ${missing.join(', ')}`;
     return { kind: 'failed', reason, scope: 'some' };
   }
   const { tag } = plan;
@@ -62,18 +62,18 @@ export async function buildSet(plan: BuildPlan, { signal, progress }: InstallPro
     tag,
     requirements,
     distributions,
-    installer: worker.name,
+    installer: installer.name,
     builtAt: Date.now(),
   } as const;
   try {
-    await freeze(filled.folder, workplace.copy, { ...facts, requirements: [...requirements] });
+    await freeze(filled.folder, workspace.copy, { ...facts, requirements: [...requirements] });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return { kind: 'failed', reason: `what was installed cannot be kept: ${why}`, scope: 'some' };
   }
   if (signal.aborted) throw installAborted();
   const kept = stack.move();
-  return { kind: 'ready', path: workplace.copy, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  return { kind: 'ready', path: workspace.copy, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
 async function freeze(folder: string, copy: string, manifest: SetManifest): Promise<void> {

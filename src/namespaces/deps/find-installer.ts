@@ -137,8 +137,8 @@ async function findPrograms(name: string, searchPath: string): Promise<string[]>
 export async function installerHere(python: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'cella-installer-'));
   try {
-    await using workplace = await openInstallWorkspace(folder, '');
-    const { identity, cwd, env } = workplace;
+    await using workspace = await openInstallWorkspace(folder, '');
+    const { identity, cwd, env } = workspace;
     const attempt = { identity, cwd, env, signal: new AbortController().signal };
     return (await findInstaller(await probeInterpreter(python), ownSearchPath(), attempt)).name;
   } finally {

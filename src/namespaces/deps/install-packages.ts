@@ -13,7 +13,7 @@ export interface InstallRequest {
   readonly requirements: readonly string[];
   readonly source: PackageSource;
   readonly timeoutMs: number;
-  readonly workplace: InstallWorkspace;
+  readonly workspace: InstallWorkspace;
 }
 
 export type InstallResult =
@@ -30,11 +30,11 @@ export interface Installer {
 export function programInstaller(installer: InstallerCommand, foreign?: Interpreter): Installer {
   return {
     name: installer.name,
-    install: async ({ workplace, source, timeoutMs }, { signal, progress }) => {
-      const { identity, cwd, env, target: folder } = workplace;
+    install: async ({ workspace, source, timeoutMs }, { signal, progress }) => {
+      const { identity, cwd, env, target: folder } = workspace;
       const { ending, lines } = await runInstaller({
         command: installer.command,
-        args: installer.args({ ...workplace, source }),
+        args: installer.args({ ...workspace, source }),
         identity,
         cwd,
         env,
@@ -58,10 +58,10 @@ export function programInstaller(installer: InstallerCommand, foreign?: Interpre
 export function builtInInstaller(interpreter: Interpreter): Installer {
   return {
     name: 'cella',
-    install: async ({ workplace, ...work }, audience) => {
-      const failure = await installBuiltIn({ ...work, interpreter, folder: workplace.inside }, audience);
+    install: async ({ workspace, ...work }, audience) => {
+      const failure = await installBuiltIn({ ...work, interpreter, folder: workspace.inside }, audience);
       if (failure) return { kind: 'failed', ...failure };
-      return { kind: 'filled', folder: join(workplace.inside, 'target') };
+      return { kind: 'filled', folder: join(workspace.inside, 'target') };
     },
   };
 }

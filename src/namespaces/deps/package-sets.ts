@@ -50,7 +50,7 @@ export class PackageSets implements AsyncDisposable {
   readonly #attempts = new SharedInstalls<BuildResult>();
   #swept: Promise<void> | undefined;
   /** By what they install for. */
-  readonly #workers = new Map<string, Installer>();
+  readonly #installers = new Map<string, Installer>();
 
   constructor(options: PackageSetsOptions) {
     this.#options = options;
@@ -164,19 +164,19 @@ export class PackageSets implements AsyncDisposable {
       folder: building,
       pure: interpreter.executable === undefined && isPure(interpreter),
       installer: async ({ identity, cwd, env }, signal) => {
-        const worker =
-          this.#workers.get(wanted) ?? (await this.#findWorker(interpreter, { identity, cwd, env, signal }));
-        this.#workers.set(wanted, worker);
-        return worker;
+        const installer =
+          this.#installers.get(wanted) ?? (await this.#findInstaller(interpreter, { identity, cwd, env, signal }));
+        this.#installers.set(wanted, installer);
+        return installer;
       },
     };
     const built = await buildSet(plan, audience);
     // It may be that program that is gone; the next time it is looked for again.
-    if (built.kind === 'failed') this.#workers.delete(wanted);
+    if (built.kind === 'failed') this.#installers.delete(wanted);
     return built;
   }
 
-  async #findWorker(interpreter: Interpreter, attempt: ProbeContext): Promise<Installer> {
+  async #findInstaller(interpreter: Interpreter, attempt: ProbeContext): Promise<Installer> {
     const { searchPath = ownSearchPath() } = this.#options;
     const { executable } = interpreter;
     if (executable !== undefined) {

@@ -25,7 +25,7 @@ export class SkillCatalog {
   readonly #reader: SkillParser;
   /** By the text that they were read from. */
   #known = new Map<string, { readonly stored: StoredText; readonly read: ParsedSkill }>();
-  #open: { readonly version: string; readonly shelf: Promise<SkillSnapshot> } | undefined;
+  #open: { readonly version: string; readonly snapshot: Promise<SkillSnapshot> } | undefined;
 
   constructor(store: TextStore, reader: SkillParser) {
     this.#store = store;
@@ -35,11 +35,11 @@ export class SkillCatalog {
   /** What the storage holds now. Those who ask at once wait for one reading. */
   async open(): Promise<SkillSnapshot> {
     const version = await this.#store.version();
-    if (this.#open?.version === version) return await this.#open.shelf;
-    const opened = { version, shelf: this.#read() };
+    if (this.#open?.version === version) return await this.#open.snapshot;
+    const opened = { version, snapshot: this.#read() };
     this.#open = opened;
     try {
-      return await opened.shelf;
+      return await opened.snapshot;
     } catch (error) {
       if (this.#open === opened) this.#open = undefined;
       throw error;

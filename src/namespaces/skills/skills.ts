@@ -40,7 +40,7 @@ const MOST_FOUND = 100;
 export class Skills {
   readonly #store: TextStore;
   readonly #reader: SkillParser;
-  readonly #library: SkillCatalog;
+  readonly #catalog: SkillCatalog;
   readonly #most: number;
 
   /** `most`: how many there may be. */
@@ -48,22 +48,22 @@ export class Skills {
     this.#most = most;
     this.#store = store;
     this.#reader = reader;
-    this.#library = new SkillCatalog(store, reader);
+    this.#catalog = new SkillCatalog(store, reader);
   }
 
   /** By name. Those that cannot be used are told by `problems`. */
   async list(): Promise<SkillInfo[]> {
-    const { skills } = await this.#library.open();
+    const { skills } = await this.#catalog.open();
     return [...skills.values()].map(infoOf);
   }
 
   async problems(): Promise<readonly SkillProblem[]> {
-    return (await this.#library.open()).problems;
+    return (await this.#catalog.open()).problems;
   }
 
   async get(name: string): Promise<Skill> {
     const checked = checkIdentifier(name, 'skill');
-    const { skills, problems } = await this.#library.open();
+    const { skills, problems } = await this.#catalog.open();
     const skill = skills.get(checked);
     if (skill !== undefined) return skill;
     const problem = problems.find((one) => one.name === checked);
@@ -77,7 +77,7 @@ export class Skills {
   async search(query: string, options: { readonly limit?: number } = {}): Promise<SkillInfo[]> {
     const limit = Math.min(options.limit ?? 5, MOST_FOUND);
     checkQuery(query, 'skills');
-    const { skills, index } = await this.#library.open();
+    const { skills, index } = await this.#catalog.open();
     const found = await (await index()).search(query, limit);
     return found
       .map(({ id }) => skills.get(id))

@@ -31,25 +31,25 @@ export class IndexClient {
   async fetch(address: URL, accept: string, mostBytes: number): Promise<Fetched | undefined> {
     let url = address;
     for (let round = 0; round <= MOST_REDIRECTS; round += 1) {
-      const silence = new IdleTimeout(this.#limits.idleTimeoutMs);
-      const response = await this.#ask(url, accept, silence);
+      const idle = new IdleTimeout(this.#limits.idleTimeoutMs);
+      const response = await this.#ask(url, accept, idle);
       if (response.status >= 300 && response.status < 400) {
-        silence.end();
+        idle.end();
         await response.body?.cancel();
         url = followed(url, response.headers.get('location'));
         continue;
       }
       if (response.status === 404 || response.status === 410) {
-        silence.end();
+        idle.end();
         await response.body?.cancel();
         return undefined;
       }
       if (!response.ok || !response.body) {
-        silence.end();
+        idle.end();
         await response.body?.cancel();
         throw new Failed(`the package index answered ${response.status} for ${displayUrl(url)}`, 'all');
       }
-      const body = this.#bounded(response.body, url, mostBytes, silence);
+      const body = this.#bounded(response.body, url, mostBytes, idle);
       return { url, type: response.headers.get('content-type') ?? '', body };
     }
     throw new Failed(`the package index sends ${displayUrl(address)} from place to place without end`, 'all');
@@ -61,16 +61,16 @@ export class IndexClient {
     return fetched && { ...fetched, bytes: await buffer(fetched.body) };
   }
 
-  async #ask(url: URL, accept: string, silence: IdleTimeout): Promise<Response> {
+  async #ask(url: URL, accept: string, idle: IdleTimeout): Promise<Response> {
     const headers = { accept, 'user-agent': 'cella', ...this.#password(url) };
     for (let round = 1; ; round += 1) {
-      const signal = AbortSignal.any([this.#signal, silence.begin()]);
+      const signal = AbortSignal.any([this.#signal, idle.begin()]);
       try {
         return await fetch(withoutUser(url), { headers, redirect: 'manual', signal });
       } catch (error) {
         this.#signal.throwIfAborted();
-        if (round < TRIES && !silence.broken) continue;
-        silence.end();
+        if (round < TRIES && !idle.broken) continue;
+        idle.end();
         throw unanswered(url, error);
       }
     }
@@ -84,7 +84,7 @@ export class IndexClient {
     return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
   }
 
-  async *#bounded(body: AsyncIterable<Uint8Array>, url: URL, mostBytes: number, silence: IdleTimeout) {
+  async *#bounded(body: AsyncIterable<Uint8Array>, url: URL, mostBytes: number, idle: IdleTimeout) {
     let bytes = 0;
     try {
       for await (const part of body) {
@@ -92,14 +92,14 @@ export class IndexClient {
         this.#left -= part.length;
         if (bytes > mostBytes) throw new Failed(`${displayUrl(url)} is larger than ${mostBytes} bytes`);
         if (this.#left < 0) throw new Failed(`the packages are larger than ${this.#limits.totalBytes} bytes together`);
-        silence.begin();
+        idle.begin();
         yield part;
       }
     } catch (error) {
       this.#signal.throwIfAborted();
       throw error instanceof Failed ? error : unanswered(url, error);
     } finally {
-      silence.end();
+      idle.end();
     }
   }
 }

@@ -237,7 +237,7 @@ describe('a wheel', () => {
     ['unpacked', { unpackedBytes: 1500 }, 'larger than'],
     ['packages', { packages: 1 }, 'more than 1 packages'],
     ['files', { files: 3 }, 'more than 3 files'],
-    ['needs', { wishes: 1 }, 'more than 1 things'],
+    ['needs', { maxRequirements: 1 }, 'more than 1 things'],
   ])('is bounded: %s', async (_what, limits, why) => {
     const { reason } = await install(
       [

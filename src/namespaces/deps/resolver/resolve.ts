@@ -48,12 +48,12 @@ export async function resolve(
   sources: ResolverContext,
 ): Promise<PackageFile[]> {
   const resolver = new Resolver(interpreter, sources);
-  const choices = await resolver.solve(
+  const pins = await resolver.solve(
     new Map(),
     wanted.map((requirement) => ({ ...requirement, by: undefined })),
     0,
   );
-  if (choices) return [...choices.values()].map(({ file }) => file);
+  if (pins) return [...pins.values()].map(({ file }) => file);
   throw new Failed(resolver.reason ?? 'there is no set of versions that fits all that is asked for');
 }
 
@@ -71,55 +71,55 @@ class Resolver {
     this.#chooser = new CandidateSelector(interpreter);
   }
 
-  /** The wishes before `at` are met. Undefined where the others cannot be. */
-  async solve(choices: Pins, wishes: readonly PendingRequirement[], at: number): Promise<Pins | undefined> {
+  /** The pending before `at` are met. Undefined where the others cannot be. */
+  async solve(pins: Pins, pending: readonly PendingRequirement[], at: number): Promise<Pins | undefined> {
     const { limits, signal } = this.#sources;
     signal.throwIfAborted();
-    const own = new Map(choices);
-    const all = [...wishes];
+    const own = new Map(pins);
+    const all = [...pending];
     for (let next = at; next < all.length; next += 1) {
       if (all.length > limits.maxRequirements) throw new Failed(`it needs more than ${limits.maxRequirements} things`);
-      const wish = all[next];
-      const choice = wish && own.get(wish.name);
-      if (wish && !choice) return await this.#choose(own, all, next, wish);
-      if (!wish || !choice) continue;
-      if (!satisfies(choice.file.version, wish.versions)) return this.#recordConflict(this.#conflict(all, wish.name));
-      const extras = wish.extras.filter((extra) => !choice.extras.includes(extra));
+      const wanted = all[next];
+      const pin = wanted && own.get(wanted.name);
+      if (wanted && !pin) return await this.#pin(own, all, next, wanted);
+      if (!wanted || !pin) continue;
+      if (!satisfies(pin.file.version, wanted.versions)) return this.#recordConflict(this.#conflict(all, wanted.name));
+      const extras = wanted.extras.filter((extra) => !pin.extras.includes(extra));
       if (extras.length === 0) continue;
-      this.#checkExtras(wish.name, choice.extras.length + extras.length);
-      const wider = { ...choice, extras: [...choice.extras, ...extras] };
-      own.set(wish.name, wider);
+      this.#checkExtras(wanted.name, pin.extras.length + extras.length);
+      const wider = { ...pin, extras: [...pin.extras, ...extras] };
+      own.set(wanted.name, wider);
       all.push(...this.#needs(wider));
     }
     return own;
   }
 
-  async #choose(
-    choices: Pins,
-    wishes: readonly PendingRequirement[],
+  async #pin(
+    pins: Pins,
+    pending: readonly PendingRequirement[],
     at: number,
-    wish: PendingRequirement,
+    wanted: PendingRequirement,
   ): Promise<Pins | undefined> {
     const { limits, files: places } = this.#sources;
-    if (choices.size >= limits.packages) throw new Failed(`it needs more than ${limits.packages} packages`);
-    const files = await places.of(wish.name);
-    const all = wishes.filter(({ name }) => name === wish.name);
+    if (pins.size >= limits.packages) throw new Failed(`it needs more than ${limits.packages} packages`);
+    const files = await places.of(wanted.name);
+    const all = pending.filter(({ name }) => name === wanted.name);
     const conditions = all.flatMap(({ versions }) => versions);
     if (conditions.length > limits.conditions)
-      throw new Failed(`there are more than ${limits.conditions} conditions on the version of ${wish.name}`);
-    this.#checkExtras(wish.name, wish.extras.length);
+      throw new Failed(`there are more than ${limits.conditions} conditions on the version of ${wanted.name}`);
+    this.#checkExtras(wanted.name, wanted.extras.length);
     const candidates = this.#chooser.candidates(files, conditions);
     if (candidates.length === 0) return this.#recordConflict(this.#nothingFits(all, files));
     for (const file of candidates) {
-      const choice = await this.#look(file, wish.extras);
-      if (!choice) continue;
-      const more = this.#needs(choice);
-      const against = more.find((one) => !this.#agrees(choices, one));
+      const pin = await this.#look(file, wanted.extras);
+      if (!pin) continue;
+      const more = this.#needs(pin);
+      const against = more.find((one) => !this.#agrees(pins, one));
       if (against) {
-        this.#recordConflict(this.#conflict([...wishes, ...more], against.name));
+        this.#recordConflict(this.#conflict([...pending, ...more], against.name));
         continue;
       }
-      const solved = await this.solve(new Map(choices).set(wish.name, choice), [...wishes, ...more], at + 1);
+      const solved = await this.solve(new Map(pins).set(wanted.name, pin), [...pending, ...more], at + 1);
       if (solved) return solved;
     }
     return undefined;
@@ -151,9 +151,9 @@ class Resolver {
     return requirementsOf(metadata, extras, environment, by).map((requirement) => ({ ...requirement, by }));
   }
 
-  #agrees(choices: Pins, { name, versions }: PendingRequirement): boolean {
-    const choice = choices.get(name);
-    return !choice || satisfies(choice.file.version, versions);
+  #agrees(pins: Pins, { name, versions }: PendingRequirement): boolean {
+    const pin = pins.get(name);
+    return !pin || satisfies(pin.file.version, versions);
   }
 
   #nothingFits(all: readonly PendingRequirement[], files: readonly PackageFile[]): string {
@@ -166,8 +166,8 @@ class Resolver {
     return asked?.by === undefined ? reason : `${asked.by} needs ${asked.text}: ${reason}`;
   }
 
-  #conflict(wishes: readonly PendingRequirement[], name: string): string {
-    const asked = wishes.filter((wish) => wish.name === name);
+  #conflict(pending: readonly PendingRequirement[], name: string): string {
+    const asked = pending.filter((wanted) => wanted.name === name);
     return `no version of ${name} fits all: ${asked.map(({ by, text }) => `${by ?? 'you'} ${by ? 'needs' : 'ask for'} ${text}`).join(', ')}`;
   }
 
