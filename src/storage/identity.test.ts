@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { look, newHolder } from './identity.ts';
+import { look, newHolder, ownProcess } from './identity.ts';
 
 const linux = process.platform === 'linux';
 
@@ -34,5 +34,22 @@ describe('a holder', () => {
     expect(look(changed(2, 'abc'))).toBe('unseen');
     expect(look(changed(3, '1'))).toBe('unseen');
     for (const holder of ['', 'x', '1-2-3', '../../x']) expect(look(holder)).toBe('unseen');
+  });
+});
+
+describe('the folder of a build, named after its process', () => {
+  it.runIf(linux)('tells a process from others with its pid', () => {
+    const own = ownProcess();
+    const [pid = '', started = '', ...place] = own.split('-');
+    expect(look(`${own}.abcdef`)).toBe('alive');
+    expect(look([pid, Number(started) + 1, ...place].join('-'))).toBe('dead');
+    expect(look(['4194305', started, ...place].join('-'))).toBe('dead');
+  });
+
+  it('says nothing of other boots, other containers and other names', () => {
+    const [pid, started, boot, namespace] = ownProcess().split('-');
+    expect(look([pid, started, 'abc', namespace].join('-'))).toBe('unseen');
+    expect(look([pid, started, boot, '1'].join('-'))).toBe('unseen');
+    expect(look('lost+found')).toBe('unseen');
   });
 });

@@ -14,13 +14,17 @@ interface Place {
   readonly namespace: string;
 }
 
-const pattern = /^(\d+)-(\d+)-([0-9a-f]+)-(\d+)-[0-9a-f]+$/;
+const pattern = /^(\d+)-(\d+)-([0-9a-f]+)-(\d+)(?:[-.][0-9a-f]+)?$/;
 
-export function newHolder(): Holder {
+/** This process. What follows it, after `-` or `.`, tells its holders apart. */
+export function ownProcess(): Holder {
   const place = ownPlace();
   const started = place ? (startOf(process.pid) ?? '0') : '0';
-  const words = [process.pid, started, place?.boot ?? '0', place?.namespace ?? '0', randomBytes(6).toString('hex')];
-  return words.join('-');
+  return [process.pid, started, place?.boot ?? '0', place?.namespace ?? '0'].join('-');
+}
+
+export function newHolder(): Holder {
+  return `${ownProcess()}-${randomBytes(6).toString('hex')}`;
 }
 
 /** `unseen`: it runs, or ran, where this process cannot see it, or this system does not tell. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { type SandboxUser, sandboxUser } from '../../sandbox/sandbox-user.ts';
-import { lookAt, ownHolder } from './holder.ts';
+import { look, ownProcess } from '../../storage/identity.ts';
 import { removeTree } from './read-only-tree.ts';
 
 export interface InstallWorkspace extends AsyncDisposable {
@@ -29,7 +29,7 @@ const NOTE = 'installer-folder';
 
 /** The data folder is closed to other users, so that the installer works elsewhere and the result is copied. */
 export async function openInstallWorkspace(folder: string, requirements: string): Promise<InstallWorkspace> {
-  const own = join(folder, `${ownHolder()}.${randomBytes(6).toString('hex')}`);
+  const own = join(folder, `${ownProcess()}.${randomBytes(6).toString('hex')}`);
   let scratch: string | undefined;
   const dispose = async () => {
     if (scratch !== undefined) await removeTree(scratch);
@@ -104,7 +104,7 @@ export async function sweepInstallWorkspaces(folder: string): Promise<void> {
 }
 
 async function isAbandoned(path: string, name: string): Promise<boolean> {
-  const sight = lookAt(name);
+  const sight = look(name);
   if (sight !== 'unseen') return sight === 'dead';
   const stats = await stat(path).catch(() => undefined); // its build has ended meanwhile
   return stats !== undefined && Date.now() - stats.mtimeMs > FORGOTTEN_MS;
