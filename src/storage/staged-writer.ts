@@ -1,69 +1,89 @@
-/** Runs the steps of one writer in order. It ends once, and no step runs after one that failed. */
+/** The one writer of checkpoints and artifacts: its steps run in order, it ends once, and no step runs after a failed one. */
 
 import { CellaError } from '../protocol/errors.ts';
 
-type State =
+/** Where the bytes of one writer go. Nobody else sees them before `publish`, and `discard` removes them. */
+export interface StagedTarget<Given, Result> {
+  write(bytes: Uint8Array): Promise<void>;
+  publish(given: Given): Promise<Result>;
+  discard(): Promise<void>;
+}
+
+interface StagedWriterOptions {
+  /** For messages: "checkpoint". */
+  readonly what: string;
+  readonly onEnd: () => void;
+  /** Turns what a step throws into the error for the caller. */
+  readonly toError?: (cause: unknown) => unknown;
+}
+
+type WriterState =
   | { readonly kind: 'writing' }
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'ended' };
 
-export class StagedWriter {
-  /** For messages: "checkpoint". */
-  readonly #what: string;
-  readonly #onEnd: () => void;
-  readonly #failure: (cause: unknown) => unknown;
-  #state: State = { kind: 'writing' };
-  #turn: Promise<unknown> = Promise.resolve();
+export class StagedWriter<Given, Result> implements AsyncDisposable {
+  readonly #target: StagedTarget<Given, Result>;
+  readonly #options: StagedWriterOptions;
+  #state: WriterState = { kind: 'writing' };
+  #last: Promise<unknown> = Promise.resolve();
 
-  /** `failure` makes of what a step throws what the caller is told. */
-  constructor(what: string, onEnd: () => void, failure: (cause: unknown) => unknown = (cause) => cause) {
-    this.#what = what;
-    this.#onEnd = onEnd;
-    this.#failure = failure;
+  constructor(target: StagedTarget<Given, Result>, options: StagedWriterOptions) {
+    this.#target = target;
+    this.#options = options;
   }
 
-  /** What failed once stays failed: a gap in the data must not be written over. */
-  run<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(async () => {
+  write(bytes: Uint8Array): Promise<void> {
+    return this.#run(() => this.#target.write(bytes));
+  }
+
+  /** Discards everything if it fails. */
+  async finish(given: Given): Promise<Result> {
+    try {
+      return await this.#run(async () => {
+        const result = await this.#target.publish(given);
+        this.#end();
+        return result;
+      });
+    } catch (error) {
+      await this.abort();
+      throw error;
+    }
+  }
+
+  /** May be called again, and does nothing after `finish`. */
+  async abort(): Promise<void> {
+    await this.#last;
+    if (this.#state.kind === 'ended') return;
+    this.#end();
+    await this.#target.discard();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.abort();
+  }
+
+  /** A failed step fails all later ones: the data must not have a gap. */
+  #run<T>(work: () => Promise<T>): Promise<T> {
+    const step = this.#last.then(async () => {
       if (this.#state.kind === 'ended') {
-        throw new CellaError('STORAGE_FAILED', `This ${this.#what} has been ended before.`);
+        throw new CellaError('STORAGE_FAILED', `This ${this.#options.what} has been ended before.`);
       }
       if (this.#state.kind === 'failed') throw this.#state.error;
       try {
         return await work();
       } catch (cause) {
-        const error = this.#failure(cause);
+        const error = this.#options.toError ? this.#options.toError(cause) : cause;
         this.#state = { kind: 'failed', error };
         throw error;
       }
     });
-    this.#turn = turn.catch(() => {});
-    return turn;
-  }
-
-  /** The last step. Where it fails, `undo` is carried out. */
-  async finish<T>(work: () => Promise<T>, undo: () => Promise<void>): Promise<T> {
-    try {
-      return await this.run(async () => {
-        const result = await work();
-        this.#end();
-        return result;
-      });
-    } catch (error) {
-      await this.abort(undo);
-      throw error;
-    }
-  }
-
-  async abort(undo: () => Promise<void>): Promise<void> {
-    await this.#turn;
-    if (this.#state.kind === 'ended') return;
-    this.#end();
-    await undo();
+    this.#last = step.catch(() => {});
+    return step;
   }
 
   #end(): void {
     this.#state = { kind: 'ended' };
-    this.#onEnd();
+    this.#options.onEnd();
   }
 }

@@ -7,7 +7,7 @@ import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page } from '../contract.ts';
-import { StagedWriter } from '../staged-writer.ts';
+import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkStoredFacts, jsonLength } from '../validation.ts';
 import { fileVersion, infoOf, type Known, readSidecar, sidecarPath, sidecarText } from './artifact-sidecar.ts';
 import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
@@ -47,9 +47,12 @@ export class FileArtifacts implements ArtifactStore {
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${folder}: the storage is closed.`);
     return guarded('begin an artifact in', folder, async () => {
       const path = await scrap.file();
-      const writer: ArtifactWriter = new FileArtifactWriter(checked, path, await open(path, 'wx', 0o600), {
-        publish: (written, facts) => this.#publish(checked, written, facts),
+      const file = await open(path, 'wx', 0o600);
+      const target = artifactFile(checked, path, file, (written, facts) => this.#publish(checked, written, facts));
+      const writer: ArtifactWriter = new StagedWriter(target, {
+        what: 'artifact',
         onEnd: () => this.#writers.delete(writer),
+        toError: (cause) => storageFailed('write the artifact', checked, cause),
       });
       this.#writers.add(writer);
       return writer;
@@ -203,61 +206,33 @@ interface WrittenFile {
   readonly stamp: string;
 }
 
-interface Steps {
-  readonly publish: (written: WrittenFile, facts: ArtifactFacts) => Promise<ArtifactInfo>;
-  readonly onEnd: () => void;
-}
-
-class FileArtifactWriter implements ArtifactWriter {
-  readonly #name: string;
-  readonly #path: string;
-  readonly #file: FileHandle;
-  readonly #steps: Steps;
-  readonly #hash = createHash('sha256');
-  #size = 0;
-  readonly #turns: StagedWriter;
-
-  constructor(name: string, path: string, file: FileHandle, steps: Steps) {
-    this.#name = name;
-    this.#path = path;
-    this.#file = file;
-    this.#steps = steps;
-    const failure = (cause: unknown) => storageFailed('write the artifact', name, cause);
-    this.#turns = new StagedWriter('artifact', steps.onEnd, failure);
-  }
-
-  write(bytes: Uint8Array): Promise<void> {
-    return this.#turns.run(async () => {
-      await this.#file.writeFile(bytes);
-      this.#hash.update(bytes);
-      this.#size += bytes.length;
-    });
-  }
-
-  finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
-    const work = async () => {
-      const checked = checkStoredFacts(this.#name, facts);
-      await this.#file.sync();
-      const stamp = fileVersion(await this.#file.stat({ bigint: true }));
-      await this.#file.close();
-      const sum = { size: this.#size, sha256: this.#hash.digest('hex'), stamp };
-      return await this.#steps.publish({ path: this.#path, ...sum }, checked);
-    };
-    return this.#turns.finish(work, () => this.#undo());
-  }
-
-  abort(): Promise<void> {
-    return this.#turns.abort(() => this.#undo());
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.abort();
-  }
-
-  async #undo(): Promise<void> {
-    await this.#file.close();
-    await rm(this.#path, { force: true }).catch((cause) => {
-      throw storageFailed('remove', this.#path, cause);
-    });
-  }
+/** Writes one artifact to a file that nobody sees until it gets its name. */
+function artifactFile(
+  name: string,
+  path: string,
+  file: FileHandle,
+  publish: (written: WrittenFile, facts: ArtifactFacts) => Promise<ArtifactInfo>,
+): StagedTarget<ArtifactFacts, ArtifactInfo> {
+  const hash = createHash('sha256');
+  let size = 0;
+  return {
+    write: async (bytes) => {
+      await file.writeFile(bytes);
+      hash.update(bytes);
+      size += bytes.length;
+    },
+    publish: async (facts) => {
+      const checked = checkStoredFacts(name, facts);
+      await file.sync();
+      const stamp = fileVersion(await file.stat({ bigint: true }));
+      await file.close();
+      return await publish({ path, size, sha256: hash.digest('hex'), stamp }, checked);
+    },
+    discard: async () => {
+      await file.close();
+      await rm(path, { force: true }).catch((cause) => {
+        throw storageFailed('remove', path, cause);
+      });
+    },
+  };
 }

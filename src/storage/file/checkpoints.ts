@@ -7,7 +7,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
 import { folderName } from '../folder-name.ts';
-import { StagedWriter } from '../staged-writer.ts';
+import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkManifest } from '../validation.ts';
 import { ChunkWriter, readSegment, readSegments } from './chunks.ts';
 import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
@@ -30,9 +30,11 @@ export class FileCheckpoints implements CheckpointStore {
   async begin(agentKey: string): Promise<CheckpointWriter> {
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
     const unfinished = await guarded('begin a checkpoint in', this.#folder, () => this.#scrap.make());
-    const writer: CheckpointWriter = new FileCheckpointWriter(unfinished, {
-      publish: (manifest) => this.#inTurn(() => this.#publish(agentKey, unfinished, manifest)),
+    const publish = (manifest: Manifest) => this.#inTurn(() => this.#publish(agentKey, unfinished, manifest));
+    const writer: CheckpointWriter = new StagedWriter(checkpointFolder(unfinished, publish), {
+      what: 'checkpoint',
       onEnd: () => this.#writers.delete(writer),
+      toError: (cause) => storageFailed('write the checkpoint in', unfinished, cause),
     });
     this.#writers.add(writer);
     return writer;
@@ -141,53 +143,26 @@ function ofFolder(name: string, stored: StoredManifest): StoredManifest {
   return { kind: 'damaged', reason: `the manifest is that of ${stored.manifest.id}` };
 }
 
-interface Steps {
-  /** Writes the manifest into the folder and gives the folder its name. */
-  readonly publish: (manifest: Manifest) => Promise<void>;
-  readonly onEnd: () => void;
-}
-
-class FileCheckpointWriter implements CheckpointWriter {
-  readonly #folder: string;
-  readonly #steps: Steps;
-  readonly #chunks: ChunkWriter;
-  readonly #turns: StagedWriter;
-
-  constructor(folder: string, steps: Steps) {
-    this.#folder = folder;
-    this.#steps = steps;
-    this.#chunks = new ChunkWriter(folder);
-    const failure = (cause: unknown) => storageFailed('write the checkpoint in', folder, cause);
-    this.#turns = new StagedWriter('checkpoint', steps.onEnd, failure);
-  }
-
-  write(bytes: Uint8Array): Promise<void> {
-    return this.#turns.run(() => this.#chunks.write(bytes));
-  }
-
-  finish(manifest: Manifest): Promise<void> {
-    const work = async () => {
-      const checked = checkManifest(manifest, this.#chunks.bytes);
-      await this.#chunks.end();
-      await this.#steps.publish(checked);
-    };
-    return this.#turns.finish(work, () => this.#undo());
-  }
-
-  abort(): Promise<void> {
-    return this.#turns.abort(() => this.#undo());
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.abort();
-  }
-
-  async #undo(): Promise<void> {
-    await this.#chunks.close();
-    await rm(this.#folder, { recursive: true, force: true }).catch((cause) => {
-      throw storageFailed('remove', this.#folder, cause);
-    });
-  }
+/** Writes one checkpoint to a folder that nobody sees until it gets its name. */
+function checkpointFolder(
+  folder: string,
+  publish: (manifest: Manifest) => Promise<void>,
+): StagedTarget<Manifest, void> {
+  const chunks = new ChunkWriter(folder);
+  return {
+    write: (bytes) => chunks.write(bytes),
+    publish: async (manifest) => {
+      const checked = checkManifest(manifest, chunks.bytes);
+      await chunks.end();
+      await publish(checked);
+    },
+    discard: async () => {
+      await chunks.close();
+      await rm(folder, { recursive: true, force: true }).catch((cause) => {
+        throw storageFailed('remove', folder, cause);
+      });
+    },
+  };
 }
 
 /** No manifest is nearly as long; what is, is not read into memory. */

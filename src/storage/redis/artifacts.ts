@@ -5,7 +5,7 @@ import { giveWay, inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../contract.ts';
-import { StagedWriter } from '../staged-writer.ts';
+import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkStoredFacts, jsonLength } from '../validation.ts';
 import { type ChunkedBlob, ChunkWriter, expiredError, PUBLISH_FUNCTIONS, REPLACED_S, readRange } from './chunks.ts';
 import { asList, asNumber, asText, asTextIfAny, type RedisContext, script } from './context.ts';
@@ -57,8 +57,9 @@ export class RedisArtifacts implements ArtifactStore {
     if (this.#closed)
       throw new CellaError('STORAGE_FAILED', `Cannot use ${redis.address.where}: the storage is closed.`);
     await redis.send('PING');
-    const writer: ArtifactWriter = new RedisArtifactWriter(this.#context, checked, {
-      publish: (written, facts) => this.#publish(checked, written, facts),
+    const target = artifactChunks(this.#context, checked, (written, facts) => this.#publish(checked, written, facts));
+    const writer: ArtifactWriter = new StagedWriter(target, {
+      what: 'artifact',
       onEnd: () => this.#writers.delete(writer),
     });
     this.#writers.add(writer);
@@ -179,52 +180,25 @@ interface WrittenBlob {
   readonly sha256: string;
 }
 
-interface Steps {
-  readonly publish: (written: WrittenBlob, facts: ArtifactFacts) => Promise<ArtifactInfo>;
-  readonly onEnd: () => void;
-}
-
-class RedisArtifactWriter implements ArtifactWriter {
-  readonly #name: string;
-  readonly #chunks: ChunkWriter;
-  readonly #hash = createHash('sha256');
-  readonly #steps: StagedWriter;
-  readonly #publish: Steps['publish'];
-
-  constructor({ redis, keys }: RedisContext, name: string, { publish, onEnd }: Steps) {
-    this.#name = name;
-    this.#chunks = new ChunkWriter(redis, keys);
-    this.#steps = new StagedWriter('artifact', onEnd);
-    this.#publish = publish;
-  }
-
-  write(bytes: Uint8Array): Promise<void> {
-    return this.#steps.run(async () => {
-      this.#hash.update(bytes);
-      await this.#chunks.write(bytes);
-    });
-  }
-
-  finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
-    const work = async () => {
-      const checked = checkStoredFacts(this.#name, facts);
-      await this.#chunks.end();
-      const { content, bytes } = this.#chunks;
-      return this.#publish({ content, size: bytes, sha256: this.#hash.digest('hex') }, checked);
-    };
-    return this.#steps.finish(work, () => this.#undo());
-  }
-
-  abort(): Promise<void> {
-    return this.#steps.abort(() => this.#undo());
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.abort();
-  }
-
-  /** What cannot be removed expires. */
-  async #undo(): Promise<void> {
-    await this.#chunks.discard().catch(() => {});
-  }
+/** Writes one artifact to chunks that nobody sees until its facts name them. What cannot be removed expires. */
+function artifactChunks(
+  { redis, keys }: RedisContext,
+  name: string,
+  publish: (written: WrittenBlob, facts: ArtifactFacts) => Promise<ArtifactInfo>,
+): StagedTarget<ArtifactFacts, ArtifactInfo> {
+  const chunks = new ChunkWriter(redis, keys);
+  const hash = createHash('sha256');
+  return {
+    write: async (bytes) => {
+      hash.update(bytes);
+      await chunks.write(bytes);
+    },
+    publish: async (facts) => {
+      const checked = checkStoredFacts(name, facts);
+      await chunks.end();
+      const { content, bytes } = chunks;
+      return publish({ content, size: bytes, sha256: hash.digest('hex') }, checked);
+    },
+    discard: () => chunks.discard().catch(() => {}),
+  };
 }

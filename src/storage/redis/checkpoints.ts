@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
-import { StagedWriter } from '../staged-writer.ts';
+import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkManifest } from '../validation.ts';
 import {
   type ChunkedBlob,
@@ -64,8 +64,9 @@ export class RedisCheckpoints implements CheckpointStore {
     if (this.#closed)
       throw new CellaError('STORAGE_FAILED', `Cannot use ${redis.address.where}: the storage is closed.`);
     await redis.send('PING');
-    const writer: CheckpointWriter = new RedisCheckpointWriter(this.#context, {
-      publish: (manifest, content) => this.#publish(agentKey, manifest, content),
+    const publish = (manifest: Manifest, content: ChunkedBlob) => this.#publish(agentKey, manifest, content);
+    const writer: CheckpointWriter = new StagedWriter(checkpointChunks(this.#context, publish), {
+      what: 'checkpoint',
       onEnd: () => this.#writers.delete(writer),
     });
     this.#writers.add(writer);
@@ -174,45 +175,19 @@ function parseManifest(id: string, text: string): ParsedManifest {
   return { kind: 'whole', manifest: manifest.data };
 }
 
-interface Steps {
-  readonly publish: (manifest: Manifest, content: ChunkedBlob) => Promise<void>;
-  readonly onEnd: () => void;
-}
-
-class RedisCheckpointWriter implements CheckpointWriter {
-  readonly #chunks: ChunkWriter;
-  readonly #steps: StagedWriter;
-  readonly #publish: Steps['publish'];
-
-  constructor({ redis, keys }: RedisContext, { publish, onEnd }: Steps) {
-    this.#chunks = new ChunkWriter(redis, keys);
-    this.#steps = new StagedWriter('checkpoint', onEnd);
-    this.#publish = publish;
-  }
-
-  write(bytes: Uint8Array): Promise<void> {
-    return this.#steps.run(() => this.#chunks.write(bytes));
-  }
-
-  finish(manifest: Manifest): Promise<void> {
-    const work = async () => {
-      const checked = checkManifest(manifest, this.#chunks.bytes);
-      await this.#chunks.end();
-      await this.#publish(checked, this.#chunks.content);
-    };
-    return this.#steps.finish(work, () => this.#undo());
-  }
-
-  abort(): Promise<void> {
-    return this.#steps.abort(() => this.#undo());
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.abort();
-  }
-
-  /** What cannot be removed expires. */
-  async #undo(): Promise<void> {
-    await this.#chunks.discard().catch(() => {});
-  }
+/** Writes one checkpoint to chunks that nobody sees until its manifest names them. What cannot be removed expires. */
+function checkpointChunks(
+  { redis, keys }: RedisContext,
+  publish: (manifest: Manifest, content: ChunkedBlob) => Promise<void>,
+): StagedTarget<Manifest, void> {
+  const chunks = new ChunkWriter(redis, keys);
+  return {
+    write: (bytes) => chunks.write(bytes),
+    publish: async (manifest) => {
+      const checked = checkManifest(manifest, chunks.bytes);
+      await chunks.end();
+      await publish(checked, chunks.content);
+    },
+    discard: () => chunks.discard().catch(() => {}),
+  };
 }
