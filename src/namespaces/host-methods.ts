@@ -8,15 +8,15 @@ import type { PyValue } from '../protocol/kernel-marshal.ts';
 export interface NamespaceCallContext {
   /** Aborted when the code no longer waits for the reply. */
   readonly signal: AbortSignal;
-  /** One line on how far long work is, for whoever reads the events of the cell. */
+  /** One line of progress, for readers of the cell's events. */
   progress(text: string): void;
   /** Waits for a person: the time of the cell stands still meanwhile. */
   whileAsking<T>(work: () => Promise<T>): Promise<T>;
-  /** Whoever calls has allowed it; never set for the code of a kernel. */
+  /** The caller has approved it; never set for kernel code. */
   readonly approved?: boolean;
 }
 
-/** One thing that the code can ask for: its parameters, checked, and the work. The code is hostile. */
+/** One call that kernel code can make: its checked parameters, and the work. The code may be hostile. */
 interface HostMethod {
   perform(params: unknown, context: NamespaceCallContext): Promise<PyValue>;
 }

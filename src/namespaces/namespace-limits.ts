@@ -8,13 +8,13 @@ export const DEFAULT_MAX_COUNT = 10_000;
 interface CountLimit {
   readonly what: 'skills' | 'artifacts';
   readonly most: number;
-  /** Those who come at the same time may be one too many. */
+  /** Concurrent callers may exceed the limit a little. */
   holds(count: number): Promise<boolean>;
   /** Whether it takes the place of one that is there. */
   replaces(): Promise<boolean>;
 }
 
-/** QUOTA_EXCEEDED if there are so many already, and this is another one. */
+/** QUOTA_EXCEEDED if the limit is reached and this would be another one. */
 export async function checkCountLimit({ what, most, holds, replaces }: CountLimit): Promise<void> {
   if (!(await holds(most)) || (await replaces())) return;
   const setting = `CELLA_MAX_${what.toUpperCase()}`;
@@ -24,7 +24,7 @@ export async function checkCountLimit({ what, most, holds, replaces }: CountLimi
 
 const MOST_CHARACTERS = 1000;
 
-/** `INVALID_OPTIONS` where it is longer. */
+/** `INVALID_OPTIONS` if it is longer. */
 export function checkQuery(query: string, where: string): void {
   if (query.length <= MOST_CHARACTERS) return;
   const message = `The query for ${where} has ${query.length} characters, and may have ${MOST_CHARACTERS} at most.`;

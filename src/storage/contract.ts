@@ -283,7 +283,7 @@ export interface DocumentCondition {
   readonly ifRevision?: number;
 }
 
-/** Of documents whose field has this value. Only some fields can be asked for, see document-fields.ts; else `INVALID_OPTIONS`. */
+/** Of documents whose field has this value. Only some fields can be asked for, see document-format.ts; else `INVALID_OPTIONS`. */
 export interface DocumentField {
   readonly field: string;
   readonly value: string;

@@ -64,7 +64,7 @@ export interface KeptDocument {
   readonly text: string;
 }
 
-/** Fails where it is damaged. */
+/** Fails if it is corrupt. */
 export function readDocument(collection: string, kept: KeptDocument, where: string): StoredDocument {
   const parsed = parseDocument(kept);
   if ('revision' in parsed) return parsed;

@@ -1,6 +1,6 @@
 /**
- * Who holds something, as one word that fits into a file name: a process, told apart from any other that has, had or
- * will have its pid, and one holder in it from the next.
+ * The identity of a process as one word that fits into a file name. It differs from any other process that has, had or
+ * will have its pid, and from other holders in the same process.
  */
 
 import { randomBytes } from 'node:crypto';

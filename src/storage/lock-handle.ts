@@ -41,12 +41,12 @@ export class LockHandle implements Lock {
     return done;
   }
 
-  /** Not held from now on, and nobody is told yet: one question to the storage mostly settles it. */
+  /** Not held from now on. Watchers are not called yet: the next renewal usually settles it. */
   suspect(): void {
     if (this.#state.kind === 'held') this.#state = { kind: 'doubtful' };
   }
 
-  /** For storages whose locks end by themselves when nobody renews them. What was lost or let go of stays so. */
+  /** For storages whose locks expire. A lost or released lock stays so. */
   setState(kind: 'held' | 'doubtful' | 'lost'): void {
     const before = this.#state.kind;
     if (before === 'released' || before === 'lost') return;
@@ -81,7 +81,7 @@ export function lockAborted(agentKey: string, cause: unknown): CellaError {
   return new CellaError('ABORTED', `Nobody waits for agent ${JSON.stringify(agentKey)} any longer.`, { cause });
 }
 
-/** The program and its subcommand, such as `cella chat`: other arguments may hold what is nobody's business. */
+/** The program and its subcommand, such as `cella chat`: other arguments may be private. */
 export function ownCommand(): string {
   const [, program = process.execPath, word = ''] = process.argv;
   return [basename(program).replace(/\.[cm]?[jt]s$/, ''), ...(/^[a-z][a-z-]{0,19}$/.test(word) ? [word] : [])].join(

@@ -88,7 +88,7 @@ async function planArtifacts(
     await using writer = await to.begin(name);
     for (let offset = 0; offset < reader.info.size; ) {
       const part = await reader.read(offset, PART_BYTES);
-      // A file that somebody has cut meanwhile.
+      // The file was truncated meanwhile.
       if (part.length === 0) break;
       await writer.write(part);
       offset += part.length;

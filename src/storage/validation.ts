@@ -17,7 +17,7 @@ export function parseRecord(text: string): ParsedRecord {
   }
 }
 
-/** Refused where it is none, so that every text in a storage can be read back. */
+/** Fails if it is not a valid record, so that every stored text can be read back. */
 export function recordText(agentKey: string, record: SessionRecord): string {
   const text = JSON.stringify({ ...record, agentKey, history: boundHistory(record.history) });
   const parsed = parseRecord(text);

@@ -22,6 +22,7 @@ export interface ScopedStores {
   readonly deps: DepsStore;
 }
 
+/** A storage with the skills, artifacts and deps of one scope. */
 export class ScopedStorage implements Storage {
   readonly checkpoints: Storage['checkpoints'];
   readonly records: Storage['records'];
@@ -160,6 +161,7 @@ class ReentrantLocks implements Locks {
   }
 }
 
+/** One's own texts in front of shared ones, which are read if there is no own text of that name, and never changed. */
 export class OverlayTextStore implements TextStore {
   readonly #own: TextStore;
   readonly #shared: TextStore;

@@ -41,7 +41,7 @@ export class ArtifactHandles {
     throw unknownHandle(handle, 'read');
   }
 
-  /** Does nothing where it is closed already. What is being written is dropped. */
+  /** Does nothing if it is closed already. Drops an unfinished write. */
   async close(handle: number): Promise<void> {
     const open = this.#open.get(handle);
     this.#open.delete(handle);

@@ -119,6 +119,7 @@ function notFound(name: string): CellaError {
   });
 }
 
+/** Writes one artifact, in order and within the size limit. */
 export class BoundedWriter implements ArtifactWriter {
   readonly #name: string;
   readonly #writer: ArtifactWriter;
@@ -160,7 +161,7 @@ export class BoundedWriter implements ArtifactWriter {
     return this.abort();
   }
 
-  /** What has failed once is not finished with a hole in it. */
+  /** After a failure nothing more is written: the artifact must not have a gap. */
   #next<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(async () => {
       if (this.#failure !== undefined) throw this.#failure;

@@ -99,7 +99,7 @@ export const SetManifest = z.object({
 });
 export type SetManifest = z.infer<typeof SetManifest>;
 
-/** Undefined where there is no complete set of this format. */
+/** Undefined if there is no complete set of this format. */
 export async function readSetManifest(set: string): Promise<SetManifest | undefined> {
   const text = await readFile(join(set, MANIFEST), 'utf8').catch(() => '');
   return SetManifest.safeParse(parseJson(text)).data;
@@ -122,7 +122,7 @@ function missingFrom(distributions: SetManifest['distributions'], requirements: 
 /** Of the list of a package's files. */
 const LARGEST_RECORD = 16 * 1024 * 1024;
 
-/** Why they cannot be used; undefined where they can. */
+/** Why the packages cannot be used; undefined if they can. */
 async function nativeIn(folder: string): Promise<string | undefined> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const found = entries.find((entry) => !entry.isDirectory() && NATIVE.test(entry.name));

@@ -14,7 +14,7 @@ import { type InstallWaiter, installAborted } from './shared-installs.ts';
 export interface DepsOptions {
   readonly store: DepsStore;
   readonly sets: PackageSets;
-  /** False locks the configuration: add and remove are refused, whoever calls. */
+  /** False locks the configuration: add and remove are refused for every caller. */
   readonly allowRuntime: boolean;
 }
 
@@ -65,7 +65,7 @@ export class Deps {
     return await this.#store.list();
   }
 
-  /** Nothing is installed by asking. */
+  /** Installs nothing. */
   async status(): Promise<DepsStatus> {
     const requirements = await this.#store.list();
     const installed = requirements.length === 0 || (await this.#sets.find(requirements)) !== undefined;
@@ -77,7 +77,7 @@ export class Deps {
     return await this.#sets.kernelPath(set);
   }
 
-  /** The set of the current configuration, or of what could be had of it here, where it is built; nothing is installed. */
+  /** The set of the current configuration, or its largest installed subset. Installs nothing. */
   async current(): Promise<string | undefined> {
     const configured = await this.#store.list();
     return configured.length === 0 ? undefined : await this.#sets.findLargestSubset(configured);
@@ -105,7 +105,7 @@ export class Deps {
     });
   }
 
-  /** Installs what is configured where that is not there yet. */
+  /** Installs what is configured and missing. */
   async sync(context: DepsContext): Promise<DepsResult> {
     return await this.#turns.take(context.signal, () => this.#installConfigured(context));
   }
@@ -285,10 +285,11 @@ function textsOf(requirements: readonly Requirement[]): string[] {
   return requirements.map(({ text }) => text);
 }
 
+/** Runs changes one at a time: each builds on the one before. */
 export class ChangeQueue {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Whoever gives up while waiting leaves the order of the others as it is. */
+  /** An aborted wait does not change the order of the others. */
   async take<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const before = this.#last;
     const { promise: done, resolve } = Promise.withResolvers<void>();

@@ -39,7 +39,7 @@ export async function openInstallWorkspace(folder: string, requirements: string)
     await mkdir(own, { recursive: true, mode: 0o700 });
     const identity = installerIdentity(own);
     scratch = await mkdtemp(join(await temporaryFolder(identity), 'cella-install-'));
-    // Written first: whoever sweeps after a kill finds it here, and trusts no name in /tmp.
+    // Written first, so that a sweep after a crash finds the folder without trusting names in /tmp.
     await writeFile(join(own, NOTE), scratch, { mode: 0o600 });
     const home = join(scratch, 'home');
     const temporary = join(scratch, 'tmp');
@@ -87,7 +87,7 @@ function installerIdentity(folder: string): SandboxUser {
   return identity.uid === 0 ? { root: true, uid: NOBODY, gid: NOBODY } : identity;
 }
 
-/** Removes what builds have left whose process was killed. What cannot be removed waits for the next sweep. */
+/** Removes what killed builds have left. What cannot be removed waits for the next sweep. */
 export async function sweepInstallWorkspaces(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []); // nothing was built here yet
   for (const name of names) {
@@ -98,7 +98,7 @@ export async function sweepInstallWorkspaces(folder: string): Promise<void> {
       if (scratch !== '') await removeTree(scratch);
       await removeTree(path);
     } catch {
-      // Another user's, or somebody else is at it: what is left waits for the next sweep.
+      // Not ours, or another process removes it: the next sweep tries again.
     }
   }
 }

@@ -45,7 +45,7 @@ function pipArgs({ requirementsFile, target, source }: InstallJob, fit: readonly
     ...['--target', target, '--only-binary', ':all:', '--no-compile'],
     ...fit,
     ...places(source),
-    // The operator wrote http: asking for a second word on it helps nobody.
+    // The operator chose http, so pip need not warn.
     ...indexesOf(source).flatMap(({ protocol, host }) => (protocol === 'http:' ? ['--trusted-host', host] : [])),
     ...['-r', requirementsFile],
   ];
@@ -56,7 +56,7 @@ function places({ noIndex, wheelFolders }: PackageSource): string[] {
   return [...(noIndex ? ['--no-index'] : []), ...wheelFolders.flatMap((folder) => ['--find-links', folder])];
 }
 
-/** Read by pip and by uv, and by nobody else: an index may have a password. */
+/** Readable only by the installer: an index may have a password. */
 export function requirementsText(requirements: readonly string[], source: PackageSource): string {
   const lines = [
     ...(source.index === undefined ? [] : [`--index-url ${source.index}`]),

@@ -24,7 +24,7 @@ import type { InstallFailure } from './run-installer.ts';
 import { type InstallProgress, type InstallWaiter, SharedInstalls } from './shared-installs.ts';
 
 export interface PackageSetsOptions {
-  /** `<dataDir>/packages`; made where it is missing. */
+  /** `<dataDir>/packages`; made if it is missing. */
   readonly folder: string;
   /** Where kernels see that folder; `PACKAGES_INSIDE` by default. */
   readonly inside?: string;
@@ -83,13 +83,13 @@ export class PackageSets implements AsyncDisposable {
     }
   }
 
-  /** The set of these requirements where it is built; nothing is installed. */
+  /** The set of these requirements, if it is built. Installs nothing. */
   async find(requirements: readonly string[]): Promise<string | undefined> {
     const set = await this.#key(requirements);
     return (await this.manifest(set)) ? set : undefined;
   }
 
-  /** Where the set of all of them is not built, as where one cannot be had for this Python: that of the most of them. */
+  /** The set of all requirements, or the set with the most of them if one is unavailable for this Python. */
   async findLargestSubset(requirements: readonly string[]): Promise<string | undefined> {
     const whole = await this.find(requirements);
     if (whole !== undefined) return whole;
@@ -108,7 +108,7 @@ export class PackageSets implements AsyncDisposable {
     return await readSetManifest(join(await this.folder(), set));
   }
 
-  /** The name of the set's folder. Whoever asks for the same set at the same time gets the same one. */
+  /** The name of the set's folder. Concurrent calls for the same set share one build. */
   async build(requirements: readonly string[], waiter: InstallWaiter = {}): Promise<SetResult> {
     const set = await this.find(requirements);
     if (set !== undefined) return { kind: 'built', set };
@@ -120,12 +120,12 @@ export class PackageSets implements AsyncDisposable {
     });
   }
 
-  /** Installs without keeping: for whoever tries several lists and keeps the last that worked. */
+  /** Installs without publishing, to try several lists and publish the last that worked. */
   async attempt(requirements: readonly string[], waiter: InstallWaiter = {}): Promise<BuildResult> {
     return await this.#attempts.run(randomUUID(), waiter, (audience) => this.#build(requirements, audience));
   }
 
-  /** Gives a set its place. Where another process was faster, its set stays. */
+  /** Moves a set to its final folder. If another process was faster, its set stays. */
   async publish(requirements: readonly string[], ready: StagedSet): Promise<string> {
     const set = await this.#key(requirements);
     const path = join(await this.folder(), set);

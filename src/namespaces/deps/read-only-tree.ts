@@ -8,7 +8,7 @@ const AT_ONCE = 16;
 
 /**
  * Files and folders become this process's own, readable for all and writable for none. A link or a device is refused:
- * no wheel needs one, and it would show another file to whoever reads the set.
+ * no wheel needs one, and it could expose a file outside the set.
  */
 export async function copyReadOnly(from: string, to: string): Promise<void> {
   await mkdir(to, { mode: 0o755 });
@@ -33,7 +33,7 @@ async function copyFileReadOnly(from: string, to: string): Promise<void> {
   await chmod(to, (stats.mode & 0o111) === 0 ? 0o444 : 0o555);
 }
 
-/** Folders are made writable first, as an ordinary user cannot empty them otherwise. Does nothing where it is gone. */
+/** Folders are made writable first, as an ordinary user cannot empty them otherwise. Does nothing if it is gone. */
 export async function removeTree(path: string): Promise<void> {
   await makeWritable(path);
   await rm(path, { recursive: true, force: true });

@@ -138,7 +138,7 @@ const UNREACHABLE = /connection broken|failed to establish|connect(ion)? error|e
 const LONGEST = 1500;
 const BUILDS = 'a package in it would have to be built from source, which runs its code and is not done';
 
-/** Undefined for what nobody waits for. */
+/** Undefined for lines that are no progress. */
 export function progressLine(line: string, source: PackageSource): string | undefined {
   const text = line.trim();
   return WORTH_TELLING.test(text) ? withoutSecrets(text, source).slice(0, 200) : undefined;
@@ -166,7 +166,7 @@ function isConnection(line: string): boolean {
   return UNREACHABLE.test(line) || /os error/.test(line);
 }
 
-/** pip marks each line, uv the first of several; a crash tells the most in its last one. */
+/** pip marks each line, uv the first of several; after a crash the last line says most. */
 function errorText(lines: readonly string[]): string {
   const marked = lines.filter((line) => line.startsWith('ERROR: ')).map((line) => line.slice('ERROR: '.length));
   const told = marked.filter((line) => line !== 'Exception:');

@@ -19,7 +19,7 @@ interface SearchHit {
 }
 
 const WEIGHTS = { title: 1.3, text: 1, extra: 0.5 } as const;
-/** How much more a rare word tells than a frequent one. */
+/** How much more a rare word counts than a frequent one. */
 const RARITY_POWER = 1.4;
 /** A long text has more words to be found by. */
 const LENGTH_POWER = 0.25;
@@ -74,7 +74,7 @@ export class TextIndex {
     }
   }
 
-  /** A word of many concepts tells less of each. */
+  /** A word of many concepts counts less for each. */
   #addTeller(term: string): void {
     const { tells } = this.#lexicon.ties(term);
     for (const { concept, strength } of tells) {
@@ -84,7 +84,7 @@ export class TextIndex {
     }
   }
 
-  /** A term that nobody knows may be one that is spelled wrong. */
+  /** An unknown term may be misspelled. */
   async #known(term: string): Promise<string> {
     if (this.#terms.has(term) || this.#lexicon.has(term)) return term;
     return (await nearestSpelling(term, this.#terms.keys())) ?? term;
@@ -121,7 +121,7 @@ function raise<K>(values: Map<K, number>, key: K, value: number): void {
   values.set(key, Math.max(values.get(key) ?? 0, value));
 }
 
-/** What comes later in a text tells no more of what it is about. */
+/** Later words add little to what a text is about. */
 const MOST_WORDS = 1000;
 
 function termsOf(text: string, lexicon: Lexicon): string[] {

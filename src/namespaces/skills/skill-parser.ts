@@ -20,7 +20,7 @@ export interface PythonSkillReaderOptions {
   readonly keep?: boolean;
   /** For one source. */
   readonly timeoutMs?: number;
-  /** A helper that nobody needs any longer is ended after this time. */
+  /** An idle helper is ended after this time. */
   readonly idleMs?: number;
 }
 
@@ -73,7 +73,7 @@ export class PythonSkillReader implements SkillParser {
   }
 
   async #readOnce(source: string): Promise<ParsedSource> {
-    // What another interpreter makes of it may be something else. Where there is none, nothing is kept.
+    // Another interpreter may parse it differently. Without one, nothing is cached.
     this.#interpreter ??= this.#python().catch(() => undefined);
     const python = await this.#interpreter;
     const key = createHash('sha256').update(`${python}\0${source}`).digest('base64');
@@ -139,6 +139,7 @@ type HelperProcess = ChildProcessByStdio<Writable, Readable, null>;
 const START_MS = 15_000;
 const MOST_REPLY_BYTES = 4 * 1024 * 1024;
 
+/** One helper process: a line in, a line out, with a bound on time and length. */
 export class ParserProcess implements ParserHelper {
   readonly #child: HelperProcess;
   readonly #exit: Promise<string>;
@@ -194,7 +195,7 @@ export class ParserProcess implements ParserHelper {
   /** May be called again. */
   async end(): Promise<void> {
     if (!this.#alive) return;
-    // Whoever waits for its end waits here, also where nothing else keeps the host from ending.
+    // Keeps this process alive until the helper has ended.
     this.#hold(true);
     this.#child.kill('SIGKILL');
     await endsAfterKill(this.#exit, `The reader of skills (process ${this.#child.pid})`);
@@ -236,7 +237,7 @@ export type ParserAnswer =
 
 export interface ParserHelper {
   readonly alive: boolean;
-  /** One at a time. The source is data: it is never run. One that was late is ended by whoever asked. */
+  /** One at a time. The source is never run. The caller ends a helper that timed out. */
   ask(source: string, timeoutMs: number): Promise<ParserAnswer>;
   /** May be called again. */
   end(): Promise<void>;

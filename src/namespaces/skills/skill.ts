@@ -44,19 +44,20 @@ export interface SkillProblem {
 export const ParsedSource = z.strictObject({
   /** The module's docstring, else the first paragraph of that of `run`, else empty. */
   description: z.string(),
-  /** One more than may be tells that there are too many. */
+  /** One more than the limit means: too many. */
   parameters: z.array(SkillParameter).max(MAX_PARAMETERS + 1),
   /** Where the module's docstring lies in the source. */
   docstring: z.strictObject({ start: z.int().min(0), end: z.int().min(0) }).nullable(),
 });
 export type ParsedSource = z.infer<typeof ParsedSource>;
 
-/** Never runs what it reads. */
+/** Parses without running the source. */
 export interface SkillParser extends AsyncDisposable {
-  /** SKILL_INVALID, with `line` and `reason` in its details, where it is no skill. */
+  /** SKILL_INVALID, with `line` and `reason` in its details, if it is not a skill. */
   parse(source: string): Promise<ParsedSource>;
 }
 
+/** Methods of `skills` itself: a skill is called as `skills.name(...)`, so it cannot have these names. */
 const METHODS: ReadonlySet<string> = new Set(['list', 'get', 'search', 'create', 'delete', 'invoke']);
 
 export function checkSkillName(name: unknown): string {

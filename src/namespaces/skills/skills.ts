@@ -51,7 +51,7 @@ export class Skills {
     this.#catalog = new SkillCatalog(store, reader);
   }
 
-  /** By name. Those that cannot be used are told by `problems`. */
+  /** By name. Those that cannot be used are in `problems`. */
   async list(): Promise<SkillInfo[]> {
     const { skills } = await this.#catalog.open();
     return [...skills.values()].map(infoOf);

@@ -13,16 +13,16 @@ export interface ApprovalRequest {
   readonly arguments: Readonly<Record<string, PyValue>>;
   /** The same for people to read: a command line, or a request. */
   readonly summary: string;
-  /** Of the tool's definition: another one where its program, address, environment, credentials or limits have changed. */
+  /** Fingerprint of the tool's definition. Changes with its program, address, environment, credentials or limits. */
   readonly definition?: string | undefined;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the answer is no longer needed. */
   readonly signal: AbortSignal;
 }
 
 export type Approval = boolean | { readonly allowed: boolean; readonly reason?: string | undefined };
 export type Approve = (request: ApprovalRequest) => Promise<Approval>;
 
-/** Resolves where it is allowed; everything else, a failure of the hook too, is a refusal. */
+/** Resolves if it is allowed. Anything else, even an error of the hook, is a refusal. */
 export async function askApproval(
   approve: Approve | undefined,
   request: Omit<ApprovalRequest, 'signal'>,

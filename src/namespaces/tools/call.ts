@@ -112,16 +112,17 @@ function signatureOf(tool: CliTool | HttpTool, recipe: string | undefined): Call
   throw new CellaError('TOOL_NOT_FOUND', message, { details: { tool: tool.name, known } });
 }
 
+/** Limits how many calls run at once; further calls wait. */
 export class CallSlots {
   #free: number;
-  /** First come, first served. Each is told whether it got a slot. */
+  /** In order of arrival. Called with whether it got a slot. */
   readonly #waiting = new Set<(got: boolean) => void>();
 
   constructor(count: number) {
     this.#free = count;
   }
 
-  /** Work whose signal is aborted while it waits is begun at once, without a slot: it knows best how to say so. */
+  /** If the signal aborts while waiting, the work starts without a slot and reports the abort itself. */
   async use<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const got = await this.#take(signal);
     try {

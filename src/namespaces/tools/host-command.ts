@@ -85,7 +85,7 @@ function start(program: string, args: readonly string[], options: { cwd: string;
   try {
     return spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   } catch (error) {
-    // Some reasons are thrown and others are told by an event: arguments that are too long are among the first.
+    // Some errors are thrown, such as E2BIG; others come as an event.
     throw notStartedError(program, error);
   }
 }

@@ -14,7 +14,7 @@ import type { McpConnection } from './mcp-connection.ts';
 import type { RecipeInfo } from './tool-info.ts';
 
 const FAILURE_LASTS_MS = 30_000;
-/** Whoever closes a session does not wait longer for servers that do not answer. */
+/** How long closing a session waits for servers that do not answer. */
 const LONGEST_CLOSE_MS = 5000;
 
 interface McpServer {
@@ -90,7 +90,7 @@ export class McpServers {
     for (const [name, server] of this.#servers) {
       if (tools.get(name) === server.tool) continue;
       this.#servers.delete(name);
-      // It fails where the server never started, which whoever started it was told.
+      // Fails if the server never started; its caller got that error.
       void closeServer(server).catch(() => undefined);
     }
   }
@@ -116,7 +116,7 @@ export class McpServers {
         server.opened = opened;
         this.#failures.delete(tool);
       },
-      // Those who wait for the connection are told; the next call tries again.
+      // Waiting calls get the error; the next call tries again.
       (error: unknown) => {
         this.#failures.set(tool, { error, at: performance.now() });
         if (this.#servers.get(tool.name) === server) this.#servers.delete(tool.name);

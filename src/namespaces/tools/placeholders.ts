@@ -41,14 +41,14 @@ export function fillUrl(template: string, values: Values): { url: URL } | { prob
   return { url: new URL([path, ...query].map(fill).join('?')) };
 }
 
-/** Text with the values in it, or undefined where it is nothing but a value that was not given. */
+/** Text with the values in it, or undefined if it is only a value that was not given. */
 export function fillText(template: string, values: Values): string | undefined {
   const whole = WHOLE.exec(template)?.[1];
   if (whole !== undefined && values.get(whole) === undefined) return undefined;
   return template.replace(PLACEHOLDER, (_, name) => asText(values.get(name) ?? ''));
 }
 
-/** JSON with the values in it. What is nothing but `{name}` becomes the value itself, or is left out where there is none. */
+/** JSON with the values in it. `{name}` alone becomes the value itself, or is left out if there is none. */
 export function fillJson(template: unknown, values: Values): unknown {
   if (typeof template === 'string') {
     const whole = WHOLE.exec(template)?.[1];

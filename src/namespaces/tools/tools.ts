@@ -66,7 +66,7 @@ export class Tools {
     return (await this.#read()).problems;
   }
 
-  /** Checks the definition and keeps it in the storage. NAME_TAKEN where there is one, unless it is to be replaced. */
+  /** Checks and stores the definition. NAME_TAKEN if the name is in use, unless `replace` is set. */
   async add(yaml: string, options: AddOptions = {}): Promise<ToolInfo> {
     const { parseTool } = await import('./parse-tool.ts');
     const tool = parseTool(yaml, options.where ?? 'the given definition');
@@ -79,7 +79,7 @@ export class Tools {
     return toolInfo(tool);
   }
 
-  /** Takes a definition out of the storage. False where it has none of that name. */
+  /** Deletes a definition from the storage. False if it has none of that name. */
   async remove(name: string): Promise<boolean> {
     return await this.#options.store.delete(name);
   }

@@ -11,7 +11,7 @@ import { factsByName } from '../media-types.ts';
 import { isStable } from './durable-files.ts';
 import { openRegularFile } from './regular-files.ts';
 
-/** The file as it was written: where it is still so, the sum need not be made again. */
+/** `stamp` is the version of the file. While it matches, the checksum is still right. */
 const Known = ArtifactInfo.extend({ stamp: z.string() });
 export type Known = z.infer<typeof Known>;
 
@@ -21,7 +21,7 @@ export const sidecarPath = (folder: string, name: string): string => join(folder
 
 export const sidecarText = (newestFirst: readonly Known[]): string => `${JSON.stringify({ newestFirst }, null, 1)}\n`;
 
-/** Nothing where there is none, or where somebody has broken it: the bytes are still there. */
+/** Empty if there is none or it is corrupt: the bytes are still there. */
 export async function readSidecar(folder: string, name: string): Promise<readonly Known[]> {
   try {
     await using file = await openRegularFile(sidecarPath(folder, name));
@@ -56,7 +56,7 @@ export async function infoOf(name: string, file: FileHandle, about: readonly Kno
 
 const PART_BYTES = 1024 * 1024;
 const MOST_SUMS = 1000;
-/** Those of files that somebody else wrote, so that a list does not read all of them each time. */
+/** Checksums of files that people wrote, so that a list does not read all of them each time. */
 const sums = new Map<string, string>();
 
 async function sumOf(file: FileHandle, facts: BigIntStats): Promise<string> {

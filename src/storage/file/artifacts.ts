@@ -132,7 +132,7 @@ export class FileArtifacts implements ArtifactStore {
     });
   }
 
-  /** The file first, then what is known of it: what is known tells of the file before as well. */
+  /** Publishes the file. Its sidecar also keeps the facts of the file before, in case of a crash. */
   async #open(name: string): Promise<{ file: FileHandle; known: Known } | undefined> {
     const { folder } = this.#place;
     return guarded('read artifact', name, async () => {
@@ -172,6 +172,7 @@ export class FileArtifacts implements ArtifactStore {
 
 const infoFrom = ({ stamp: _, ...info }: Known): ArtifactInfo => info;
 
+/** Reads one artifact. It stays the file that was opened, even if another gets its name. */
 class FileArtifactReader implements ArtifactReader {
   readonly info: ArtifactInfo;
   readonly #file: FileHandle;

@@ -134,7 +134,7 @@ export class FileCheckpoints implements CheckpointStore {
 
 const plainName = /^~?[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 
-/** An id is its folder's name where it can be. */
+/** The folder has the name of the id, if the id is a plain name. */
 const idName = (id: string): string => (plainName.test(id) ? id : `~${folderName(id)}`);
 
 /** A manifest under another checkpoint's name is not that checkpoint's. */

@@ -49,7 +49,7 @@ export class ChunkWriter {
   }
 }
 
-/** The bytes of a segment that begins at `offset`; undefined where they are not what was written. */
+/** The bytes of a segment that begins at `offset`; undefined if they are not what was written. */
 export async function readSegment(folder: string, segment: Segment, offset: number): Promise<Uint8Array | undefined> {
   const end = offset + segment.bytes;
   // Before room is made for them: a manifest may tell of more bytes than there are, or than memory holds.

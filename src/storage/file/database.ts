@@ -80,7 +80,7 @@ export class Database {
     return this.#connection?.location ?? 'same';
   }
 
-  /** Before anything is acknowledged: what is written to a file that has no name any more is lost. */
+  /** Checked before a write is acknowledged: data in a file that has lost its name is lost. */
   #checkPlace(): void {
     if (this.location !== 'same') throw storageMoved(this.path);
   }
@@ -172,7 +172,7 @@ export class SqliteConnection {
     }
   }
 
-  /** Whether the paths still lead to the files that are open. `replaced`: to a database of somebody else. */
+  /** Whether the paths still lead to the open files. `replaced`: they lead to another database. */
   get location(): 'same' | 'missing' | 'replaced' {
     const now = ENDINGS.map((ending) => statSync(this.#path + ending, { throwIfNoEntry: false }));
     if (now.every((stats, index) => isSameFile(stats, this.#files[index]))) return 'same';
@@ -233,7 +233,7 @@ export function loadSqlite(): typeof Sqlite {
     if (!/^SQLite is an experimental feature/.test(String(words[0]))) Reflect.apply(emitWarning, process, words);
   };
   try {
-    // Loads at once, so that nobody else's warning can come in between.
+    // Loads synchronously, so no other warning can come in between.
     return process.getBuiltinModule('node:sqlite');
   } finally {
     process.emitWarning = emitWarning;

@@ -4,7 +4,7 @@ import { mkdir, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { systemCode } from './errors.ts';
 
-/** With those around it, where they are missing. Node's own recursive way hides the reason where it fails. */
+/** Makes missing parents, too. Node's recursive mkdir hides the reason if it fails. */
 export async function makeFolder(path: string): Promise<void> {
   try {
     await makeInPlace(path);

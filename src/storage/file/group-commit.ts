@@ -10,7 +10,7 @@ export interface Disk {
   flushElsewhere(): Promise<void>;
 }
 
-/** Whoever asks more often than this shares. */
+/** Calls within this time share one flush. */
 const OFTEN_MS = 1;
 /** A disk that took longer than this is not waited for on the main thread, for a while. */
 const QUICK_MS = 0.5;
@@ -51,7 +51,7 @@ export class GroupCommit {
   }
 
   async #after(running: Promise<void>): Promise<void> {
-    // What failed before was told to those who waited for it.
+    // Those who waited for the failed flush got its error.
     await running.catch(() => {});
     this.#next = undefined;
     this.#flushing = true;

@@ -12,7 +12,7 @@ import { agentColumn } from './schema.ts';
 
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 20;
-/** How often a lock is let go of again whose row could not be deleted: while this process lives, nobody else could have it. */
+/** How often a failed release is tried again. Until then no other process can get the lock. */
 const AGAIN_MS = 500;
 
 const HOST = hostname();
@@ -74,7 +74,7 @@ export class FileLocks implements Locks {
     return { id, pid, host, since };
   }
 
-  /** Lets go of all that were acquired here. */
+  /** Releases all locks that were acquired here. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const lock of [...this.#held]) await lock.release();
@@ -120,7 +120,7 @@ export class FileLocks implements Locks {
     throw lockAborted(agentKey, signal.reason);
   }
 
-  /** Storage does not work. At the end of this process the lock is worth nothing, so that nobody waits for it then. */
+  /** The storage failed. The timer does not keep the process alive, because the lock ends with the process. */
   #releaseLater(lock: LockHandle): void {
     if (this.#closed) return;
     const again = () => lock.release().catch(() => {}); // which tries it again

@@ -15,6 +15,7 @@ const CANNOT_OPEN = 14;
 const exclusive = 'PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE';
 const shared = 'BEGIN; SELECT count(*) FROM sqlite_schema';
 
+/** The operating system releases the file lock however the process ends, and shows it to other containers, too. */
 export class Lifelines {
   readonly #folder: string;
   #own: { readonly holder: Holder; readonly lock: DatabaseSync } | undefined;
@@ -56,7 +57,7 @@ export class Lifelines {
     }
   }
 
-  /** `let go`: the process may live, and has closed what it had open. */
+  /** `let go`: the process may still run, but has closed the storage. */
   statusOf(holder: Holder): 'has it' | 'let go' | 'ended' {
     if (look(holder) === 'dead') return 'ended';
     if (!existsSync(this.#path(holder))) return 'let go';
@@ -69,7 +70,7 @@ export class Lifelines {
       if (look(holder) === 'alive') continue;
       const lock = this.#tryLock(holder, 'look');
       if (typeof lock !== 'object') continue;
-      // Removed while nobody else can hold it: whoever is about to finds it locked, or gone.
+      // Removed while locked here: another process finds it locked, or gone.
       rmSync(this.#path(holder), { force: true });
       lock.close();
     }

@@ -32,14 +32,14 @@ export async function listFiles(folder: string, ending: string): Promise<NamedFi
   return await sortedInSlices([...found.values()], (one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** Where a name is, also in another spelling of it; else where it would be. */
+/** The path of a name, also if the file spells it differently; else the path it would get. */
 export async function pathOfName(folder: string, name: string, ending: string): Promise<string> {
   // Names of plain letters have one spelling.
   const other = /^[\x20-\x7e]*$/.test(name) ? undefined : await listFiles(folder, ending);
   return other?.find((entry) => entry.name === name)?.path ?? join(folder, `${name}${ending}`);
 }
 
-/** Opens a plain file and nothing else: no link is followed, and a pipe does not make anyone wait. */
+/** Opens only regular files: links are not followed, and a pipe does not block. */
 export async function openRegularFile(path: string): Promise<FileHandle | undefined> {
   let file: FileHandle | undefined;
   try {
@@ -58,6 +58,7 @@ export async function openRegularFile(path: string): Promise<FileHandle | undefi
 const TIMES = 20;
 const LONGEST_KNOWN_MS = 2000;
 
+/** Counts the files of a folder, without listing it each time. */
 export class FolderCount {
   readonly #folder: string;
   /** No fewer than there are, as far as this process knows. */
@@ -82,7 +83,7 @@ export class FolderCount {
     return files.length >= count;
   }
 
-  /** Names that begin with a dot are none of ours. */
+  /** Ignores names that begin with a dot. */
   async #files(): Promise<string[]> {
     try {
       return (await readdir(this.#folder)).filter((name) => !name.startsWith('.'));

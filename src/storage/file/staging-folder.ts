@@ -16,7 +16,7 @@ export class StagingFolder {
     this.#lifelines = lifelines;
   }
 
-  /** A folder that nobody takes for anything else, and that is swept once this process has ended. */
+  /** A folder that is swept once this process has ended. */
   async make(): Promise<string> {
     const path = this.#name();
     this.#lifelines.check();
@@ -33,7 +33,7 @@ export class StagingFolder {
     return path;
   }
 
-  /** Takes a folder out of sight at once, and removes it then. False where it is not there. */
+  /** Renames a folder out of sight at once, then removes it. False if it is not there. */
   async discard(path: string): Promise<boolean> {
     this.#lifelines.check();
     await makeFolder(this.folder);

@@ -63,19 +63,19 @@ export class FileStorage implements Storage {
     this.#scopes = new FileScopes(ground);
   }
 
-  /** Makes the folder where it is missing. The database is opened when it is first needed. */
+  /** Makes the folder if it is missing. The database is opened when it is first needed. */
   static async open(path: string, { clock = Date.now }: FileStorageOptions = {}): Promise<FileStorage> {
     const storage = new FileStorage(resolve(path), clock);
     await storage.#prepare();
     return storage;
   }
 
-  /** Whether the folder still leads to what is open; `replaced`: to somebody else's. */
+  /** Whether the path still leads to what is open. `replaced`: it leads to another storage. */
   get place(): Database['location'] {
     return this.#database.location;
   }
 
-  /** A lock ends with its process and not before: nobody else can have it while somebody writes here. */
+  /** Needs no checks: a lock ends with its process, so no other process can hold it while this one writes. */
   fenced(lock: Lock): Storage {
     const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = this;
     const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
@@ -155,6 +155,7 @@ interface FileScope extends ScopedStores {
   readonly swept: Promise<unknown>;
 }
 
+/** Scopes: each has a folder for skills and artifacts, and its own rows among the deps. */
 export class FileScopes {
   readonly #ground: ScopesOptions;
   readonly #open = new Map<string, FileScope>();

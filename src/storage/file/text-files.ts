@@ -41,7 +41,7 @@ export class FileTexts implements TextStore {
     this.#count = new FolderCount(place.folder);
   }
 
-  /** What cannot be read is left out here, and told by `get`. */
+  /** Leaves out what cannot be read; `get` says why. */
   async list(): Promise<StoredText[]> {
     const texts: StoredText[] = [];
     for (const entry of await this.#entries()) {
@@ -154,10 +154,11 @@ export class FileTexts implements TextStore {
   }
 }
 
+/** Tells whether a file has changed. Two changes may fall into one tick of the file system's clock. */
 class FileVersions {
   readonly #known = new Map<string, { readonly facts: string; readonly stamp: string }>();
 
-  /** Read where it must be: a file that was left alone for longer than a tick is known by its times. */
+  /** Reads the file only if it changed within the last clock tick; else its times are enough. */
   async of(path: string): Promise<string> {
     const known = this.#known.get(path);
     if (known && known.facts === factsOf(await lstat(path, { bigint: true }))) return known.stamp;
@@ -171,7 +172,7 @@ class FileVersions {
 
   async #stamp(path: string, file: FileHandle): Promise<string> {
     const stats = await file.stat({ bigint: true });
-    // Nobody reads a text that is too long.
+    // A text that is too long is never read.
     if (stats.size > MOST_TEXT_BYTES) return factsOf(stats);
     const settled = isStable(stats);
     const content = createHash('sha256')

@@ -150,6 +150,7 @@ function parse(value: string): FoundArtifact | undefined {
   }
 }
 
+/** Reads one artifact. Its chunks stay for a while after it was replaced or deleted. */
 class RedisArtifactReader implements ArtifactReader {
   readonly info: ArtifactInfo;
   readonly #context: RedisContext;
@@ -170,7 +171,7 @@ class RedisArtifactReader implements ArtifactReader {
     throw new CellaError('STORAGE_FAILED', message);
   }
 
-  /** There is nothing to let go of: chunks that nobody needs expire. */
+  /** Nothing to close: unused chunks expire. */
   async [Symbol.asyncDispose](): Promise<void> {}
 }
 

@@ -36,7 +36,7 @@ redis.call('HSET', KEYS[1], ARGV[1], sequence .. ' ' .. ARGV[2] .. ' ' .. ARGV[3
 return 'ok'
 `);
 
-/** The chunks are nobody's from then on, and expire where the process ends before it has removed them. */
+/** The chunks expire if the process ends before it has removed them. */
 const DELETE = script(`${PUBLISH_FUNCTIONS}
 local value = redis.call('HGET', KEYS[1], ARGV[1])
 if not value then return false end

@@ -9,7 +9,7 @@ import type { Segment } from '../../protocol/kernel-state.ts';
 import { asBytes, asNumber, type Keys, type RedisCommands, type RedisContext } from './context.ts';
 
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** How long chunks last that nobody publishes. */
+/** How long unpublished chunks last. */
 const UNFINISHED_S = 3600;
 /** How long chunks last that were replaced or deleted, for those who are reading them. */
 export const REPLACED_S = 600;
@@ -107,7 +107,7 @@ export async function removeChunks(redis: RedisCommands, keys: Keys, content: Ch
   for (let index = 0; index < content.chunks; index += 1) await redis.send('UNLINK', chunkKey(keys, content, index));
 }
 
-/** At most `length` bytes from `offset`; undefined where some of them are gone. */
+/** At most `length` bytes from `offset`; undefined if some of them are gone. */
 export async function readRange(
   redis: RedisCommands,
   keys: Keys,
@@ -140,7 +140,7 @@ async function holdsBytes(redis: RedisCommands, keys: Keys, content: ChunkedBlob
 export const expiredError = (what: string): CellaError =>
   new CellaError('STORAGE_FAILED', `Cannot finish ${what}: it was left for so long that a part of it has expired.`);
 
-/** The bytes of a segment that begins at `offset`; undefined where they are not what was written. */
+/** The bytes of a segment that begins at `offset`; undefined if they are not what was written. */
 export async function readSegment(
   { redis, keys }: RedisContext,
   content: ChunkedBlob,

@@ -76,7 +76,7 @@ export class RedisConnection implements RedisCommands {
       return await reply;
     } finally {
       this.#pending.delete(reply);
-      // A connection that nobody waits for does not keep the process.
+      // An unused connection does not keep the process alive.
       if (this.#pending.size === 0) this.#client.unref();
     }
   }
@@ -160,6 +160,10 @@ const PULSE_MS = 450;
 /** A connection that gives no sign for so long is broken, even where others work. */
 const LONGEST_MS = 60_000;
 
+/**
+ * Notices that a server no longer answers. A large command may take long, so a second connection pings; if that gets no
+ * answer either, the server is gone.
+ */
 class ResponseWatchdog {
   readonly #newClient: () => RedisClient;
   readonly #onGone: () => void;

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../contract.ts';
 
-/** A way to the server: the connection itself, or one that lets writes through only for whoever has a lock. */
+/** Commands to the server: the connection itself, or one that only writes while a lock is held. */
 export interface RedisCommands {
   readonly address: RedisAddress;
   send(...args: Argument[]): Promise<Reply>;
@@ -17,6 +17,7 @@ export interface RedisContext {
   readonly clock: Clock;
 }
 
+/** A password in the url never leaves this object as text. */
 export interface RedisAddress {
   readonly url: string;
   /** For messages: the url without user and password. */
@@ -70,11 +71,12 @@ function decodable(text: string): boolean {
 
 const invalid = (message: string): CellaError => new CellaError('INVALID_OPTIONS', `${message}.`);
 
-/** An agent key, or an id, as part of a name: JSON tells all texts apart, lone surrogates too. */
+/** An agent key, or an id, as part of a name: JSON keeps all texts distinct, even lone surrogates. */
 export const quoted = (text: string): string => JSON.stringify(text);
 
 export const unquoted = (text: string): string => String(JSON.parse(text));
 
+/** Key names. A prefix holds no bar, so the first bar ends it and keys of two prefixes never collide. */
 export class Keys {
   readonly #prefix: string;
 
@@ -82,7 +84,7 @@ export class Keys {
     this.#prefix = prefix;
   }
 
-  /** Those of a scope: no key outside of it begins with the same, as JSON ends where it ends, whatever it holds. */
+  /** Keys of a scope. No other key begins with the same text, because the scope is quoted as JSON. */
   scoped(name: string): Keys {
     return new Keys(this.of('scope', quoted(name)));
   }
@@ -93,6 +95,7 @@ export class Keys {
   }
 }
 
+/** A Lua script: the server runs all of it at once, or nothing. */
 export interface Script {
   readonly text: string;
   readonly sha1: string;

@@ -165,7 +165,7 @@ export class RedisDocuments implements DocumentStore {
     return asNumber(count);
   }
 
-  /** Of what earlier versions have written, nobody has kept the entries. */
+  /** Earlier versions wrote no entries. */
   async #complete(collection: string, ask: (mustBe: string) => Promise<readonly Reply[]>): Promise<readonly Reply[]> {
     const reply = await ask('1');
     if (asNumber(reply[0]) !== -1) return reply;

@@ -29,7 +29,7 @@ import {
 
 /** A lock is renewed so many times while it would last. */
 const RENEWALS = 6;
-/** The part of its time after which a lock that could not be renewed may be another's by now: well before it is. */
+/** After this part of the lease without renewal, the lock counts as doubtful. */
 const DOUBT = 0.6;
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 25;
@@ -117,7 +117,7 @@ export class RedisLocks implements Locks {
     return { id: grip.holder, pid: grip.pid, host: grip.host, since: grip.since };
   }
 
-  /** For what is written by whoever has this lock. */
+  /** The fence for writes under this lock. */
   fenceOf(lock: Lock): Fence {
     const held = [...this.#held].findLast(([{ key, held: is }]) => key === lock.key && is);
     if (!held) throw leaseLost(lock.key);
@@ -132,7 +132,7 @@ export class RedisLocks implements Locks {
     };
   }
 
-  /** Lets go of all that were acquired here. Where the server is gone, they end by themselves. */
+  /** Releases all locks that were acquired here. Without a server they expire. */
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#renewing);
@@ -140,7 +140,7 @@ export class RedisLocks implements Locks {
     await Promise.allSettled(releases);
   }
 
-  /** The holder where there is one that lives; else the lock is ours. */
+  /** The live holder, if there is one; else the lock is ours. */
   async #take(agentKey: string, value: string): Promise<Grip | Pick<HeldLease, 'keys' | 'token'>> {
     const keys = this.#keysOf(agentKey);
     const ask = async (seen: string) => {
@@ -155,7 +155,7 @@ export class RedisLocks implements Locks {
     const second = await ask(first);
     if (typeof second === 'object') return second;
     const next = parseLockValue(second) ?? grip;
-    // Nobody's that we know, and another one again at once.
+    // Unreadable, and replaced by another unreadable value at once.
     if (!next) throw new CellaError('STORAGE_FAILED', `The lock of agent ${JSON.stringify(agentKey)} cannot be read.`);
     return next;
   }
@@ -174,13 +174,13 @@ export class RedisLocks implements Locks {
     throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#context.redis.address.where}: the storage is closed.`);
   }
 
-  /** A server that is away is asked again the next time. A lock that somebody else has got meanwhile is lost. */
+  /** If the server does not answer, the next renewal tries again. If another has the lock, it is lost. */
   async #renew(): Promise<void> {
     const now = performance.now();
     await Promise.all(
       [...this.#held].map(async ([lock, held]) => {
         if (lock.state === 'released') return;
-        // This process may have been stopped for long. Whoever waits is told the answer, and the doubt only if there is none.
+        // This process may have been stopped. Watchers see the doubt only if the server does not answer.
         const late = now - held.provenAt > this.#leaseMs * DOUBT;
         if (late) lock.suspect();
         const args = [held.value, held.token, String(this.#leaseMs)];
@@ -250,6 +250,10 @@ end
 const WRITES: ReadonlySet<Argument | undefined> = new Set(['UNLINK', 'HDEL']);
 const COMMAND = script('return redis.call(unpack(ARGV))');
 
+/**
+ * Commands under a lock. The server compares the lock's token with the newest one in the same step in which it writes,
+ * so a holder that was stopped for too long changes nothing, however late its command arrives.
+ */
 export class FencedCommands implements RedisCommands {
   readonly #line: RedisCommands;
   readonly #fence: Fence;

@@ -21,6 +21,7 @@ interface RedisScope extends ScopedStores {
 /** How many keys the server looks at before it answers. */
 const AT_ONCE = '1000';
 
+/** Scopes: their skills, artifacts and deps have keys behind the name of the scope. */
 export class RedisScopes {
   readonly #context: RedisContext;
   readonly #open = new Map<string, RedisScope>();
@@ -70,6 +71,7 @@ export class RedisScopes {
 /** In a pattern, what stands for itself. */
 const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
 
+/** The stores on one connection, fenced or not. */
 export class RedisStores {
   readonly checkpoints: RedisCheckpoints;
   readonly records: RedisRecords;
@@ -112,7 +114,7 @@ export interface RedisStorageOptions {
   /** Every key begins with it; storages of two prefixes never meet. */
   readonly prefix?: string;
   readonly clock?: Clock;
-  /** How long a lock lasts that nobody renews, such as that of a machine that is gone. */
+  /** How long a lock lasts without renewal, for example if its machine is gone. */
   readonly leaseMs?: number;
 }
 
@@ -134,7 +136,7 @@ export class RedisStorage extends RedisStores implements Storage {
     this.locks = new RedisLocks(context, leaseMs);
   }
 
-  /** Fails within a second where the server is not there. From then on, a lost connection is made again by itself. */
+  /** Fails within a second if there is no server. Later it reconnects by itself. */
   static async open(
     url: string,
     { prefix = 'cella', clock = Date.now, leaseMs = LEASE_MS }: RedisStorageOptions = {},

@@ -81,7 +81,7 @@ export class RedisTranscripts implements TranscriptStore {
     return this.#delete(agentKey, id, REPLACED_S);
   }
 
-  /** Also for whoever reads one of them. */
+  /** At once, also for readers. */
   async deleteAll(agentKey: string): Promise<void> {
     for (const id of await this.list(agentKey)) await this.#delete(agentKey, id, 0);
     await this.#context.redis.send('UNLINK', this.#keysOf(agentKey)[2]);

@@ -5,7 +5,7 @@ import { decoded, withoutUser } from '../package-source.ts';
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 
 interface Fetched {
-  /** Where it was in the end. */
+  /** After redirects. */
   readonly url: URL;
   readonly type: string;
   readonly body: AsyncIterable<Uint8Array>;
@@ -27,7 +27,7 @@ export class IndexClient {
     this.#left = limits.totalBytes;
   }
 
-  /** Undefined where there is nothing of that name. */
+  /** Undefined if there is nothing of that name. */
   async fetch(address: URL, accept: string, mostBytes: number): Promise<Fetched | undefined> {
     let url = address;
     for (let round = 0; round <= MOST_REDIRECTS; round += 1) {
@@ -55,7 +55,7 @@ export class IndexClient {
     throw new Failed(`the package index sends ${displayUrl(address)} from place to place without end`, 'all');
   }
 
-  /** Undefined where there is nothing of that name. */
+  /** Undefined if there is nothing of that name. */
   async whole(address: URL, accept: string, mostBytes: number): Promise<(Fetched & { bytes: Buffer }) | undefined> {
     const fetched = await this.fetch(address, accept, mostBytes);
     return fetched && { ...fetched, bytes: await buffer(fetched.body) };
@@ -129,6 +129,7 @@ export function displayUrl(url: URL): string {
   return bare.href;
 }
 
+/** Aborts a request that has made no progress for a while. */
 class IdleTimeout {
   readonly #ms: number;
   readonly #stop = new AbortController();

@@ -76,7 +76,7 @@ async function unpackAll(install: BuiltInInstall, { signal, progress }: InstallP
 const NOT_FOUND = /^ERROR: Could not find a version that satisfies the requirement ([^ ]+)(?: \(from ([^)]*)\))?/;
 const LONGEST_MS = 30_000;
 
-/** Undefined where pip has said it, or where it cannot be found out. */
+/** Undefined if pip has given the reason, or if it is unknown. */
 export async function explainNotFound(
   lines: readonly string[],
   interpreter: Interpreter,
@@ -92,7 +92,7 @@ export async function explainNotFound(
     const { name, versions: conditions } = asked;
     const files = await places.of(name);
     const chooser = new CandidateSelector(interpreter);
-    // Something fits after all: pip knows more, as where a wheel has said something else inside.
+    // Something fits after all, so pip's own message is better.
     if (chooser.candidates(files, conditions).length > 0) return undefined;
     const reason = explainUnmet({ name, conditions, files, where: places.where }, interpreter, chooser);
     const whole =

@@ -29,7 +29,7 @@ export class PackageIndex {
     this.#limits = limits;
   }
 
-  /** None where there is no such package. */
+  /** Empty if there is no such package. */
   of(name: string): Promise<PackageFile[]> {
     const known = this.#known.get(name) ?? this.#look(name);
     this.#known.set(name, known);
@@ -85,7 +85,7 @@ export interface IndexFile {
   readonly url: URL;
   readonly sha256: string | undefined;
   readonly requiresPython: string | undefined;
-  /** Taken back by whoever published it. */
+  /** Withdrawn by its publisher. */
   readonly yanked: boolean;
   /** Whether its metadata can be fetched alone, and with which hash. */
   readonly metadata: { readonly sha256: string | undefined } | undefined;

@@ -172,7 +172,7 @@ const MOST_REQUIRES = 5000;
 /** Of a requirement, in a message. */
 const LONGEST_SHOWN = 200;
 
-/** Undefined where it names no package and version. */
+/** Undefined if it names no package and version. */
 export function parseMetadata(text: string): Metadata | undefined {
   const fields = fieldsOf(text);
   const first = (name: string) => fields.find(([field]) => field === name)?.[1];
@@ -218,7 +218,7 @@ function understood(text: string, where: string): Requirement {
   try {
     return parseRequirement(text);
   } catch {
-    // What it has to say of a requirement is for whoever wrote it; here that is a package.
+    // The parser's message is for the author of the requirement, which is a package here.
     throw notUnderstood(text, where);
   }
 }

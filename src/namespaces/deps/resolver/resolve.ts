@@ -21,7 +21,7 @@ import { fullVersion, isPure, knownVersion, markerEnvironment, pureOnly, wheelTa
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 import type { WheelCache } from './wheel.ts';
 
-/** A requirement, and who has it. */
+/** A requirement, and the package that has it. */
 interface PendingRequirement extends Requirement {
   readonly by: string | undefined;
 }
@@ -71,7 +71,7 @@ class Resolver {
     this.#chooser = new CandidateSelector(interpreter);
   }
 
-  /** The pending before `at` are met. Undefined where the others cannot be. */
+  /** Requirements before `at` are met. Undefined if the others cannot be. */
   async solve(pins: Pins, pending: readonly PendingRequirement[], at: number): Promise<Pins | undefined> {
     const { limits, signal } = this.#sources;
     signal.throwIfAborted();
@@ -184,6 +184,7 @@ function labelOf({ name, versionText }: PackageFile): string {
 /** Of what a package says of its Pythons. */
 const LONGEST_CONDITION = 1000;
 
+/** Which versions of a package could be used, newest first, each with its best wheel. */
 export class CandidateSelector {
   readonly #ranks: ReadonlyMap<string, number>;
   readonly #python: Version | undefined;
@@ -210,7 +211,7 @@ export class CandidateSelector {
     return wheel?.tags.some((tag) => this.#ranks.has(tag)) ?? false;
   }
 
-  /** What cannot be understood keeps nobody away. */
+  /** A condition that cannot be parsed excludes nothing. */
   runsOn(requiresPython: string | undefined): boolean {
     if (requiresPython === undefined || !this.#python) return true;
     if (requiresPython.length > LONGEST_CONDITION) return false;
@@ -226,7 +227,7 @@ export class CandidateSelector {
   }
 }
 
-/** What was taken back is only for whoever names it exactly. */
+/** Yanked files are used only if the version is named exactly. */
 function matching(files: readonly PackageFile[], conditions: readonly string[]): PackageFile[] {
   const named = conditions.some((condition) => /^==(?!.*\*)/.test(condition));
   // Read once: an index may have very many files.
@@ -237,7 +238,7 @@ function matching(files: readonly PackageFile[], conditions: readonly string[]):
   );
 }
 
-/** Prereleases are for whoever asks for them, or where there is nothing else. */
+/** Prereleases are used only if asked for, or if there is nothing else. */
 function preferReleases(files: PackageFile[], conditions: readonly string[]): PackageFile[] {
   if (wantsPrereleases(conditions)) return files;
   const releases = files.filter(({ version }) => !isPrerelease(version));

@@ -85,6 +85,7 @@ async function script(file: Parameters<typeof contentOf>[0], entry: ZipEntry): P
   return Buffer.concat([Buffer.from('#!/usr/bin/env python3'), content.subarray(end)]);
 }
 
+/** Wheels and their metadata, downloaded once and checked against what the index said. */
 export class WheelCache {
   readonly #fetcher: IndexClient;
   readonly #limits: ResolverLimits;
@@ -104,7 +105,7 @@ export class WheelCache {
     this.#progress = progress;
   }
 
-  /** From the index where it gives it alone, else from the wheel. */
+  /** From the index if it serves metadata alone, else from the wheel. */
   async metadata(file: PackageFile): Promise<Metadata> {
     return await once(this.#known, file, () => this.#read(file));
   }
@@ -179,7 +180,7 @@ function checkNames(metadata: Metadata, file: PackageFile): void {
   throw new Failed(`${file.filename} says that it is another package, or another version`);
 }
 
-/** What is wrong with a wheel is told with its name. */
+/** Adds the name of the wheel to an error. */
 export async function withFileContext<T>(file: PackageFile, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -229,7 +230,7 @@ function program(module: string, attribute: string): string {
   return `#!/usr/bin/env python3\nimport sys\nfrom ${module} import ${first}\nsys.exit(${attribute}())\n`;
 }
 
-/** Empty where there is none, or one that is larger than what belongs there ever is. */
+/** Empty if there is none, or if it is too large. */
 export async function readSmall(path: string, mostBytes: number): Promise<string> {
   const size = await stat(path).then(
     (stats) => stats.size,
