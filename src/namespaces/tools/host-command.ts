@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { systemCode } from '../../lib/errno.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import type { Command, CommandResult, CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -100,7 +101,7 @@ function exit(child: ChildProcess, program: string): Promise<{ exitCode: number 
 }
 
 export function notStartedError(program: string, error: unknown): CellaError {
-  const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  const missing = systemCode(error) === 'ENOENT';
   const reason = missing
     ? 'there is no such program on the host'
     : error instanceof Error

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
@@ -11,7 +12,7 @@ import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkManifest } from '../validation.ts';
 import { ChunkWriter, readSegment, readSegments } from './chunks.ts';
 import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
-import { explain, guarded, storageFailed, systemCode } from './errors.ts';
+import { explain, guarded, storageFailed } from './errors.ts';
 import { openRegularFile } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemCode } from '../../lib/errno.ts';
 import type { Segment } from '../../protocol/kernel-state.ts';
 import { systemCode } from './errors.ts';
 import { openRegularFile } from './regular-files.ts';

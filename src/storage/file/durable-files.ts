@@ -2,7 +2,7 @@
 
 import { mkdir, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { systemCode } from './errors.ts';
+import { systemCode } from '../../lib/errno.ts';
 
 /** Makes missing parents, too. Node's recursive mkdir hides the reason if it fails. */
 export async function makeFolder(path: string): Promise<void> {

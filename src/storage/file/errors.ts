@@ -1,6 +1,9 @@
 /** Turns errors of the file system and of SQLite into ones that name the file, the reason and what to do. */
 
+import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
+
+export { systemCode };
 
 const reasons: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full. Make room on it and try again',
@@ -76,10 +79,6 @@ const diskCodes = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 export function diskReason(cause: unknown): string | undefined {
   const code = systemCode(cause);
   return code !== undefined && diskCodes.includes(code) ? `${reasons[code]} (${code})` : undefined;
-}
-
-export function systemCode(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
 /** SQLite's primary result code, where the error is SQLite's. */

@@ -4,10 +4,11 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type Holder, look, newHolder } from '../identity.ts';
 import { loadSqlite } from './database.ts';
-import { sqliteCode, storageFailed, storageMoved, systemCode } from './errors.ts';
+import { sqliteCode, storageFailed, storageMoved } from './errors.ts';
 
 const BUSY = 5;
 const CANNOT_OPEN = 14;

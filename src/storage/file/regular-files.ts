@@ -3,6 +3,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemCode } from '../../lib/errno.ts';
 import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { isName } from '../../protocol/namespace-models.ts';
 import { systemCode } from './errors.ts';

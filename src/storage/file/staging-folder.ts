@@ -2,8 +2,9 @@
 
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemCode } from '../../lib/errno.ts';
 import { makeFolder } from './durable-files.ts';
-import { systemCode } from './errors.ts';
+
 import type { Lifelines } from './process-liveness.ts';
 
 export class StagingFolder {

@@ -3,13 +3,14 @@
 import { createHash } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
 import { type FileHandle, link, lstat, rename, rm, unlink } from 'node:fs/promises';
+import { systemCode } from '../../lib/errno.ts';
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';
 import { checkText, MOST_TEXT_BYTES } from '../validation.ts';
 import { isStable, syncFolder, writeFileDurably } from './durable-files.ts';
-import { guarded, systemCode } from './errors.ts';
+import { guarded } from './errors.ts';
 import { FolderCount, listFiles, type NamedFile, openRegularFile, pathOfName } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 

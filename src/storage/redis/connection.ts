@@ -5,6 +5,7 @@
  */
 
 import type * as Redis from '@redis/client';
+import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Argument, RedisAddress, RedisCommands, Reply, Script } from './context.ts';
 
@@ -266,7 +267,7 @@ export function refused(where: string, message: string): CellaError {
 /** Errors of the client are not passed on: some of them carry its options. */
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : '';
+  const code = systemCode(cause) ?? '';
   const inner = cause instanceof AggregateError ? cause.errors[0] : undefined;
   return reasons[code] ?? (inner ? reasonOf(inner) : cause.message);
 }

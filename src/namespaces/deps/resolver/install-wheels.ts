@@ -2,6 +2,7 @@
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemCode } from '../../../lib/errno.ts';
 import type { Interpreter } from '../../../protocol/interpreter.ts';
 import { parseRequirement, type Requirement } from '../../../protocol/requirement.ts';
 import { indexesOf, type PackageSource, withoutSecrets } from '../package-source.ts';
@@ -43,8 +44,9 @@ export async function installBuiltIn(
 
 /** The disk is full, or a file of one package lies where another has a folder. */
 function unpackFailure(error: unknown): InstallFailure {
-  if (!(error instanceof Error && 'code' in error && typeof error.code === 'string')) throw error;
-  const inTheWay = ['EEXIST', 'ENOTDIR', 'EISDIR'].includes(error.code);
+  const code = systemCode(error);
+  if (!(error instanceof Error) || code === undefined) throw error;
+  const inTheWay = ['EEXIST', 'ENOTDIR', 'EISDIR'].includes(code);
   return { reason: `the packages cannot be unpacked: ${error.message}`, scope: inTheWay ? 'some' : 'all' };
 }
 

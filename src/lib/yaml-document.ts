@@ -1,0 +1,54 @@
+/** Parses YAML with bounded aliases, and finds the line of each part. */
+
+import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
+
+/** Limits what aliases expand to: a few lines of them can mean gigabytes. */
+const MAX_ALIASES = 100;
+
+export type ParsedYaml = YamlDocument | { readonly reason: string; readonly line: number | undefined };
+
+export class YamlDocument {
+  readonly value: unknown;
+  readonly #document: Document;
+  readonly #lines: LineCounter;
+
+  private constructor(value: unknown, document: Document, lines: LineCounter) {
+    this.value = value;
+    this.#document = document;
+    this.#lines = lines;
+  }
+
+  /** The document, or why it cannot be parsed. */
+  static parse(text: string): ParsedYaml {
+    const lines = new LineCounter();
+    try {
+      const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
+      const error = document.errors[0];
+      if (error) return { reason: firstLine(error.message), line: lines.linePos(error.pos[0]).line };
+      return new YamlDocument(document.toJS({ maxAliasCount: MAX_ALIASES }), document, lines);
+    } catch (error) {
+      // Too many aliases, or more nesting than the stack holds.
+      return { reason: firstLine(error instanceof Error ? error.message : String(error)), line: undefined };
+    }
+  }
+
+  /** The line of a key, else of the deepest part above it that is there. */
+  lineOf(path: readonly PropertyKey[]): number | undefined {
+    let node: unknown = this.#document.contents;
+    let found: unknown = node;
+    for (const step of path) {
+      if (isMap(node)) {
+        const pair = node.items.find(({ key }) => isScalar(key) && key.value === step);
+        [found, node] = [pair?.key ?? found, pair?.value];
+      } else if (isSeq(node)) {
+        node = node.items[Number(step)];
+        found = node ?? found;
+      }
+    }
+    return isNode(found) && found.range ? this.#lines.linePos(found.range[0]).line : undefined;
+  }
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? '';
+}
