@@ -28,9 +28,9 @@ export { LocalEnvironment, type LocalOptions } from './environments/local/local-
 export type { RunnerPlace } from './environments/runner-command.ts';
 export type { PackageSourceOptions } from './namespaces/deps/package-source.ts';
 export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/skill.ts';
-export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/approval.ts';
 export type { ToolProblem } from './namespaces/tools/catalog.ts';
-export type { Credentials } from './namespaces/tools/credentials.ts';
+export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/tool-approval.ts';
+export type { Credentials } from './namespaces/tools/tool-credentials.ts';
 export type { ToolInfo } from './namespaces/tools/tool-info.ts';
 export type { AgentProfile } from './protocol/agent-profile.ts';
 export type {
@@ -106,8 +106,8 @@ export type { SessionOptions } from './session/options.ts';
 export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
 export type { BootstrapConfig } from './storage/bootstrap-config.ts';
+export { storageFromBootstrap } from './storage/bootstrap-storage.ts';
 export type { DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';
+export { copyNamespaces, type TransferOptions, type Transferred } from './storage/copy-namespaces.ts';
 export { FileStorage } from './storage/file/storage.ts';
-export { storageFromBootstrap } from './storage/open.ts';
 export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';
-export { copyNamespaces, type TransferOptions, type Transferred } from './storage/transfer.ts';

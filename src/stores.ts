@@ -74,7 +74,7 @@ export class OpenStores {
     to: StoragePlace,
     options: TransferOptions,
   ): Promise<{ copied: TransferItem[]; skipped: TransferItem[] }> {
-    const { copyNamespaces } = await import('./storage/transfer.ts');
+    const { copyNamespaces } = await import('./storage/copy-namespaces.ts');
     const onProgress = ({ name, done }: { name: string; done: string }) => options.onProgress(`${name} ${done}`);
     return await copyNamespaces(await this.#open(from), await this.#open(to), { ...options, onProgress });
   }

@@ -1,7 +1,7 @@
 /** The runs of one agent: in the order they came, in its session, with somebody to ask where the client can. */
 
 import type { CallToolResult } from '@modelcontextprotocol/server';
-import type { Approval, ApprovalRequest } from '../namespaces/tools/approval.ts';
+import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
 import type { InputRequestEvent } from '../protocol/execution-events.ts';
 import type { RunOptions, SessionApi } from '../session/api.ts';
 import { failureOf, type Log } from './failure.ts';

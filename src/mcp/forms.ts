@@ -1,7 +1,7 @@
 /** The forms that a client shows to a person, and how what comes back is read. Answers are untrusted. */
 
 import { type ElicitRequestFormParams, inputResponse } from '@modelcontextprotocol/server';
-import type { Approval, ApprovalRequest } from '../namespaces/tools/approval.ts';
+import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
 import type { Answer } from './questions.ts';
 
 const MOST_SHOWN = 4000;

@@ -7,7 +7,7 @@ import type { Stats } from 'node:fs';
 import { constants, open, stat } from 'node:fs/promises';
 import { programsIn } from '../agents/programs/folder.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { systemCode } from '../storage/file/errors.ts';
+import { systemCode } from '../storage/file/file-errors.ts';
 
 const WRITABLE_BY_OTHERS = 0o022;
 /** A group may be given a key to read, as systems do for their certificates. */

@@ -12,7 +12,7 @@ import type { TokenUsage } from '../protocol/turn.ts';
 import { PoolLimits } from '../session/pool.ts';
 import type { GatewaySettings, LogLevel, Privilege } from '../settings/settings-table.ts';
 import type { Storage } from '../storage/contract.ts';
-import { storageMoved } from '../storage/file/errors.ts';
+import { storageMoved } from '../storage/file/file-errors.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access, Audit } from './access/contract.ts';

@@ -4,7 +4,7 @@ import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
 import type { Storage } from '../storage/contract.ts';
-import { storageFailed } from '../storage/file/errors.ts';
+import { storageFailed } from '../storage/file/file-errors.ts';
 
 /** An outcome is told for this long: whoever asks more often costs nothing. */
 const GOOD_FOR_MS = 5000;

@@ -9,9 +9,9 @@ import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.t
 
 export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/skill.ts';
 export type { NewSkill } from '../namespaces/skills/skills.ts';
-export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/approval.ts';
 export type { ToolProblem } from '../namespaces/tools/catalog.ts';
 export type { Parameter as ToolParameter } from '../namespaces/tools/parameters.ts';
+export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/tool-approval.ts';
 export type { RecipeInfo, ToolInfo } from '../namespaces/tools/tool-info.ts';
 
 /** For work that may take long. */

@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/package-source.ts';
-import type { Approve } from '../namespaces/tools/approval.ts';
-import type { Credentials } from '../namespaces/tools/credentials.ts';
+import type { Approve } from '../namespaces/tools/tool-approval.ts';
+import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import { isReservedKey } from '../protocol/enums.ts';
 import { describeIssues } from '../protocol/error-body.ts';

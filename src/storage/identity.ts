@@ -9,7 +9,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 export type Holder = string;
 
 /** Pids say something only of processes that share a boot and a pid namespace (two containers do not). */
-interface Place {
+interface PidNamespace {
   readonly boot: string;
   readonly namespace: string;
 }
@@ -37,14 +37,14 @@ export function look(holder: Holder): Sight {
   return startOf(Number(pid)) === started ? 'alive' : 'dead';
 }
 
-let place: Place | 'none' | undefined;
+let place: PidNamespace | 'none' | undefined;
 
-function ownPlace(): Place | undefined {
+function ownPlace(): PidNamespace | undefined {
   place ??= readPlace() ?? 'none';
   return place === 'none' ? undefined : place;
 }
 
-function readPlace(): Place | undefined {
+function readPlace(): PidNamespace | undefined {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').replaceAll('-', '').trim();
     const namespace = readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
 import type { Lock, LockHolder, LockState } from './contract.ts';
 
-type State =
+type LockHandleState =
   | { readonly kind: 'held' | 'doubtful' | 'lost' }
   | { readonly kind: 'released'; readonly done: Promise<void> };
 
@@ -12,7 +12,7 @@ export class LockHandle implements Lock {
   readonly key: string;
   readonly #letGo: () => Promise<void>;
   readonly #watchers = new Set<(state: LockState) => void>();
-  #state: State = { kind: 'held' };
+  #state: LockHandleState = { kind: 'held' };
   #told: LockState = 'held';
 
   constructor(key: string, letGo: () => Promise<void>) {

@@ -2,8 +2,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { expect, it, onTestFinished } from 'vitest';
+import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 import type { Storage } from '../../src/storage/contract.ts';
-import { storageFromBootstrap } from '../../src/storage/open.ts';
 import { badNames, bytesOf, failureOf, keep, type OpenStorage, onePlace, recordOf } from './storage-samples.ts';
 
 /** Alike for a file system, for a pattern, or for a separator; some are words of the storage itself. */

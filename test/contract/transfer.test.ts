@@ -3,9 +3,9 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { BootstrapConfig } from '../../src/storage/bootstrap-config.ts';
+import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 import type { ArtifactStore, Storage } from '../../src/storage/contract.ts';
-import { storageFromBootstrap } from '../../src/storage/open.ts';
-import { copyNamespaces, type TransferKind, type TransferProgress } from '../../src/storage/transfer.ts';
+import { copyNamespaces, type TransferKind, type TransferProgress } from '../../src/storage/copy-namespaces.ts';
 import { scratch } from '../faults/storage-processes.ts';
 import { RedisServer } from '../support/redis.ts';
 import { bytesOf, failureOf, keep, plainFacts, sha256 } from './storage-samples.ts';

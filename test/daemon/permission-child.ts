@@ -2,7 +2,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { LocalSessionHost } from '../../src/server/sessions/host.ts';
-import { storageFromBootstrap } from '../../src/storage/open.ts';
+import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 
 const [, place = ''] = process.argv.slice(2);
 const { dataDir, config } = JSON.parse(place);

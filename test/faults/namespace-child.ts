@@ -6,7 +6,7 @@
 import { createInterface } from 'node:readline';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { storageFromBootstrap } from '../../src/storage/open.ts';
+import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 import { factsOf, PART_BYTES, partOf, textOf } from './namespace-data.ts';
 import { dieBeforeStep } from './storage-steps.ts';
 

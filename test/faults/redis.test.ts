@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { inspect, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 import type { Storage } from '../../src/storage/contract.ts';
-import { storageFromBootstrap } from '../../src/storage/open.ts';
 import { redisProblems } from '../../src/storage/redis/health.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 import {

@@ -3,8 +3,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { BootstrapConfig } from '../../src/storage/bootstrap-config.ts';
+import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 import type { Storage } from '../../src/storage/contract.ts';
-import { storageFromBootstrap } from '../../src/storage/open.ts';
 import { collect } from '../contract/storage-samples.ts';
 import { RedisServer } from '../support/redis.ts';
 import { textOf, wholeArtifact, wholeText } from './namespace-data.ts';

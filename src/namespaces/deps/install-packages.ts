@@ -16,14 +16,14 @@ export interface InstallRequest {
   readonly workspace: InstallWorkspace;
 }
 
-export type InstallResult =
+export type PackageInstallResult =
   | { readonly kind: 'filled'; readonly folder: string }
   | ({ readonly kind: 'failed' } & InstallFailure);
 
 export interface Installer {
   /** With its version, as the manifest says it. */
   readonly name: string;
-  install(work: InstallRequest, audience: InstallProgress): Promise<InstallResult>;
+  install(work: InstallRequest, audience: InstallProgress): Promise<PackageInstallResult>;
 }
 
 /** `foreign`: the Python that it installs for, where that is not the host's. */

@@ -3,8 +3,8 @@
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
-import type { ToolDefinition } from './definition.ts';
 import { type DefinitionSource, fileSource, fileState, type YamlFolder, yamlFiles } from './definition-files.ts';
+import type { ToolDefinition } from './tool-definition.ts';
 
 /** A definition that cannot be used, and why. The others can. */
 export interface ToolProblem {

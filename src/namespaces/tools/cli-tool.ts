@@ -5,10 +5,10 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { BoundArguments } from './bind-arguments.ts';
 import { argumentError, throwIfAborted } from './call-errors.ts';
-import { redact } from './credentials.ts';
-import type { CliTool, Option } from './definition.ts';
 import { parametersOf } from './parameters.ts';
-import { cutNote, decodeWhole, parseJson, tail } from './values.ts';
+import { redact } from './tool-credentials.ts';
+import type { CliTool, Option } from './tool-definition.ts';
+import { cutNote, decodeWhole, parseJson, tail } from './tool-output.ts';
 
 export interface CliCall {
   /** How the code calls it: `grep.count`. */

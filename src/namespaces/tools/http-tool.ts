@@ -5,11 +5,11 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { BoundArguments } from './bind-arguments.ts';
 import { argumentError, throwIfAborted } from './call-errors.ts';
-import { type Authentication, redact } from './credentials.ts';
-import type { HttpTool } from './definition.ts';
 import { parametersOf } from './parameters.ts';
 import { fillJson, fillText, fillUrl, placeholders } from './placeholders.ts';
-import { decodeWhole, jsonProblem, parseJson, tail } from './values.ts';
+import { type Authentication, redact } from './tool-credentials.ts';
+import type { HttpTool } from './tool-definition.ts';
+import { decodeWhole, jsonProblem, parseJson, tail } from './tool-output.ts';
 
 const MOST_REDIRECTS = 5;
 /** Header values are Latin-1 without control characters, so that no value can begin another header. */

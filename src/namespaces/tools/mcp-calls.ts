@@ -16,10 +16,10 @@ import { checkIdentifier } from '../../protocol/namespace-models.ts';
 import { bindArguments, type CallArguments } from './bind-arguments.ts';
 import { BoundedSchemas } from './bounded-schemas.ts';
 import { abortedError, argumentError } from './call-errors.ts';
-import { redact } from './credentials.ts';
-import { CALLABLE_METHODS, type McpTool } from './definition.ts';
 import { type Parameter, ParameterType } from './parameters.ts';
-import { cutNote, decodeWhole, jsonProblem, parseJson, tail } from './values.ts';
+import { redact } from './tool-credentials.ts';
+import { CALLABLE_METHODS, type McpTool } from './tool-definition.ts';
+import { cutNote, decodeWhole, jsonProblem, parseJson, tail } from './tool-output.ts';
 
 /** Arguments that fit the schema of the server's tool. */
 export interface McpCall {

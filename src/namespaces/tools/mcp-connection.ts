@@ -20,11 +20,11 @@ import { settlesWithin, withTimeout } from '../../lib/deadline.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 import { BoundedSchemas } from './bounded-schemas.ts';
-import { authenticate, type Credentials, resolveEnvironment } from './credentials.ts';
-import type { McpTool } from './definition.ts';
 import { type HostCommandOptions, hostEnv, notStartedError } from './host-command.ts';
 import { openError, pythonName } from './mcp-calls.ts';
-import { tail } from './values.ts';
+import { authenticate, type Credentials, resolveEnvironment } from './tool-credentials.ts';
+import type { McpTool } from './tool-definition.ts';
+import { tail } from './tool-output.ts';
 
 export interface McpCallOptions {
   readonly timeoutMs: number;

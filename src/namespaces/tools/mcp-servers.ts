@@ -6,18 +6,18 @@ import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
 import type { CallArguments } from './bind-arguments.ts';
 import { abortedError } from './call-errors.ts';
-import type { Credentials } from './credentials.ts';
-import type { McpTool, ToolDefinition } from './definition.ts';
 import type { HostCommandOptions } from './host-command.ts';
 import type { McpCall } from './mcp-calls.ts';
 import type { McpConnection } from './mcp-connection.ts';
+import type { Credentials } from './tool-credentials.ts';
+import type { McpTool, ToolDefinition } from './tool-definition.ts';
 import type { RecipeInfo } from './tool-info.ts';
 
 const FAILURE_LASTS_MS = 30_000;
 /** How long closing a session waits for servers that do not answer. */
 const LONGEST_CLOSE_MS = 5000;
 
-interface McpServer {
+interface OpenMcpServer {
   readonly tool: McpTool;
   readonly connection: Promise<McpConnection>;
   opened?: McpConnection;
@@ -26,7 +26,7 @@ interface McpServer {
 export class McpServers {
   readonly #place: HostCommandOptions;
   readonly #credentials: Credentials | undefined;
-  readonly #servers = new Map<string, McpServer>();
+  readonly #servers = new Map<string, OpenMcpServer>();
   /** Why a server did not start, and when it was found out. */
   readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
@@ -109,7 +109,7 @@ export class McpServers {
     if (before?.tool === tool && before.opened?.closed !== true) return before.connection;
     if (before !== undefined) void closeServer(before).catch(() => undefined);
     const connection = this.#open(tool);
-    const server: McpServer = { tool, connection };
+    const server: OpenMcpServer = { tool, connection };
     this.#servers.set(tool.name, server);
     connection.then(
       (opened) => {
@@ -131,6 +131,6 @@ export class McpServers {
   }
 }
 
-async function closeServer({ connection }: McpServer): Promise<void> {
+async function closeServer({ connection }: OpenMcpServer): Promise<void> {
   await (await connection).close();
 }

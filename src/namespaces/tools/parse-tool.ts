@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import { YamlDocument } from '../../lib/yaml-document.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type ToolDefinition, toolSchemas } from './definition.ts';
 import { MOST_YAML_BYTES } from './definition-files.ts';
+import { type ToolDefinition, toolSchemas } from './tool-definition.ts';
 
 const KINDS = Object.keys(toolSchemas).join(', ');
 /** Made once: zod compiles a schema at its first use. */

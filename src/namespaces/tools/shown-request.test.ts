@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Auth } from './definition.ts';
 import { type HttpRequest, shownRequest } from './http-tool.ts';
+import type { Auth } from './tool-definition.ts';
 
 type Auths = Auth | undefined;
 

@@ -1,8 +1,8 @@
 /** The description of a tool for its callers. */
 
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
-import type { ToolDefinition } from './definition.ts';
 import { callSignature, type Parameter } from './parameters.ts';
+import type { ToolDefinition } from './tool-definition.ts';
 
 export interface ToolInfo {
   readonly name: string;

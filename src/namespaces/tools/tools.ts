@@ -7,11 +7,11 @@ import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import { type HostMethods, hostMethod, type NamespaceCallContext } from '../host-methods.ts';
 import { checkQuery } from '../namespace-limits.ts';
-import { type ToolCall, ToolCaller, type ToolRuntime } from './call.ts';
+import { type ToolCall, ToolCaller, type ToolRuntime } from './call-tool.ts';
 import { type Catalog, CatalogReader, type ToolProblem } from './catalog.ts';
-import type { ToolDefinition } from './definition.ts';
 import { DEFAULT_HOST_OPTIONS, type HostCommandOptions } from './host-command.ts';
 import { McpServers } from './mcp-servers.ts';
+import type { ToolDefinition } from './tool-definition.ts';
 import { type ToolInfo, toolInfo, toPyValue } from './tool-info.ts';
 
 export interface ToolsOptions extends ToolRuntime {

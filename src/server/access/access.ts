@@ -3,7 +3,7 @@
 import type { Quotas } from '../../protocol/access-models.ts';
 import type { Clock, Storage, TrimLimits } from '../../storage/contract.ts';
 import { makeFolder } from '../../storage/file/durable-files.ts';
-import { guarded } from '../../storage/file/errors.ts';
+import { guarded } from '../../storage/file/file-errors.ts';
 import { adminTokenPath, readAdminToken, writeAdminToken } from './admin-token.ts';
 import { LoggedAudit } from './audit.ts';
 import type { Access, Principal } from './contract.ts';

@@ -3,7 +3,7 @@
 import { constants, type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncFolder } from '../../storage/file/durable-files.ts';
-import { guarded, systemCode } from '../../storage/file/errors.ts';
+import { guarded, systemCode } from '../../storage/file/file-errors.ts';
 
 const MOST_BYTES = 200;
 

@@ -2,7 +2,7 @@
 
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
-import { systemCode } from '../../storage/file/errors.ts';
+import { systemCode } from '../../storage/file/file-errors.ts';
 
 /** What a file system takes for an entry without any data. */
 const ENTRY_BYTES = 512;

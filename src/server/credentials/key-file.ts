@@ -8,7 +8,7 @@ import { constants, type FileHandle, link, open, rename, rm } from 'node:fs/prom
 import { dirname, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { makeFolder, syncFolder, writeFileDurably } from '../../storage/file/durable-files.ts';
-import { guarded, systemCode } from '../../storage/file/errors.ts';
+import { guarded, systemCode } from '../../storage/file/file-errors.ts';
 import { KEY_BYTES } from './seal.ts';
 
 const MOST_BYTES = 10_000;

@@ -4,7 +4,7 @@ import { HTTPException } from 'hono/http-exception';
 import { z } from 'zod';
 import type { ErrorBody } from '../../protocol/error-body.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
-import { diskReason } from '../../storage/file/errors.ts';
+import { diskReason } from '../../storage/file/file-errors.ts';
 import { elsewhere } from '../sessions/ownership.ts';
 import { pageHeaders } from './page.ts';
 

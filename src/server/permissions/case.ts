@@ -1,7 +1,7 @@
 /** What is asked, whoever asks: what people see of it, and what a rule would be about. */
 
 import { createHash } from 'node:crypto';
-import type { ApprovalRequest } from '../../namespaces/tools/approval.ts';
+import type { ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
 import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { valueToWire } from '../../protocol/py-values.ts';
 import { newPermissionId } from '../sessions/ids.ts';

@@ -4,7 +4,7 @@
  * to the next one, where it can be decided, and is taken up by whoever asks for the very same again.
  */
 
-import type { Approval, ApprovalRequest } from '../../namespaces/tools/approval.ts';
+import type { Approval, ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../../protocol/api/agent-routes.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';

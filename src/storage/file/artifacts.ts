@@ -11,7 +11,7 @@ import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkStoredFacts, jsonLength } from '../validation.ts';
 import { fileVersion, infoOf, type Known, readSidecar, sidecarPath, sidecarText } from './artifact-sidecar.ts';
 import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
-import { guarded, storageFailed } from './errors.ts';
+import { guarded, storageFailed } from './file-errors.ts';
 import type { FileLocks } from './locks.ts';
 import { FolderCount, listFiles, openRegularFile, pathOfName } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';

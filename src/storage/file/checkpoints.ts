@@ -10,9 +10,9 @@ import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../co
 import { folderName } from '../folder-name.ts';
 import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkManifest } from '../validation.ts';
-import { ChunkWriter, readSegment, readSegments } from './chunks.ts';
+import { FileChunkWriter, readSegment, readSegments } from './chunks.ts';
 import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
-import { explain, guarded, storageFailed } from './errors.ts';
+import { explain, guarded, storageFailed } from './file-errors.ts';
 import { openRegularFile } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 
@@ -149,7 +149,7 @@ function checkpointFolder(
   folder: string,
   publish: (manifest: Manifest) => Promise<void>,
 ): StagedTarget<Manifest, void> {
-  const chunks = new ChunkWriter(folder);
+  const chunks = new FileChunkWriter(folder);
   return {
     write: (bytes) => chunks.write(bytes),
     publish: async (manifest) => {

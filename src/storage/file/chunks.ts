@@ -5,7 +5,7 @@ import { type FileHandle, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemCode } from '../../lib/errno.ts';
 import type { Segment } from '../../protocol/kernel-state.ts';
-import { systemCode } from './errors.ts';
+import { systemCode } from './file-errors.ts';
 import { openRegularFile } from './regular-files.ts';
 
 export const CHUNK_BYTES = 8 * 1024 * 1024;
@@ -13,7 +13,7 @@ export const CHUNK_BYTES = 8 * 1024 * 1024;
 const chunkPath = (folder: string, index: number): string => join(folder, `${String(index).padStart(4, '0')}.chunk`);
 
 /** Every chunk is on the disk before the next one is begun. */
-export class ChunkWriter {
+export class FileChunkWriter {
   readonly #folder: string;
   #chunk: FileHandle | undefined;
   #bytes = 0;

@@ -24,7 +24,7 @@ import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { CellaError } from '../../protocol/errors.ts';
-import { sqliteCode, storageFailed, storageMoved } from './errors.ts';
+import { sqliteCode, storageFailed, storageMoved } from './file-errors.ts';
 import { GroupCommit } from './group-commit.ts';
 import { prepareSchema } from './schema.ts';
 

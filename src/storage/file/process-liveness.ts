@@ -8,7 +8,7 @@ import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type Holder, look, newHolder } from '../identity.ts';
 import { loadSqlite } from './database.ts';
-import { sqliteCode, storageFailed, storageMoved } from './errors.ts';
+import { sqliteCode, storageFailed, storageMoved } from './file-errors.ts';
 
 const BUSY = 5;
 const CANNOT_OPEN = 14;

@@ -10,7 +10,7 @@ import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';
 import { checkText, MOST_TEXT_BYTES } from '../validation.ts';
 import { isStable, syncFolder, writeFileDurably } from './durable-files.ts';
-import { guarded } from './errors.ts';
+import { guarded } from './file-errors.ts';
 import { FolderCount, listFiles, type NamedFile, openRegularFile, pathOfName } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 

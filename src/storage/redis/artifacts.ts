@@ -7,8 +7,15 @@ import { type ArtifactFacts, ArtifactInfo, checkName } from '../../protocol/name
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../contract.ts';
 import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkStoredFacts, jsonLength } from '../validation.ts';
-import { type ChunkedBlob, ChunkWriter, expiredError, PUBLISH_FUNCTIONS, REPLACED_S, readRange } from './chunks.ts';
-import { asList, asNumber, asText, asTextIfAny, type RedisContext, script } from './context.ts';
+import {
+  type ChunkedBlob,
+  expiredError,
+  PUBLISH_FUNCTIONS,
+  REPLACED_S,
+  RedisChunkWriter,
+  readRange,
+} from './chunks.ts';
+import { asList, asNumber, asText, asTextIfAny, type RedisContext, script } from './redis-context.ts';
 
 /**
  * A value is `createdAt content chunks info`; that it replaces another one leaves `createdAt` as it is.
@@ -187,7 +194,7 @@ function artifactChunks(
   name: string,
   publish: (written: WrittenBlob, facts: ArtifactFacts) => Promise<ArtifactInfo>,
 ): StagedTarget<ArtifactFacts, ArtifactInfo> {
-  const chunks = new ChunkWriter(redis, keys);
+  const chunks = new RedisChunkWriter(redis, keys);
   const hash = createHash('sha256');
   return {
     write: async (bytes) => {

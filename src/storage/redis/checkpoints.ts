@@ -7,10 +7,10 @@ import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkManifest } from '../validation.ts';
 import {
   type ChunkedBlob,
-  ChunkWriter,
   chunkStem,
   expiredError,
   PUBLISH_FUNCTIONS,
+  RedisChunkWriter,
   readSegment,
   readSegments,
   removeChunks,
@@ -25,7 +25,7 @@ import {
   type RedisContext,
   script,
   unquoted,
-} from './context.ts';
+} from './redis-context.ts';
 
 /** A value is `sequence content chunks manifest`. ARGV: id, content, chunks, manifest, and what its chunks begin with. */
 const FINISH = script(`${PUBLISH_FUNCTIONS}
@@ -180,7 +180,7 @@ function checkpointChunks(
   { redis, keys }: RedisContext,
   publish: (manifest: Manifest, content: ChunkedBlob) => Promise<void>,
 ): StagedTarget<Manifest, void> {
-  const chunks = new ChunkWriter(redis, keys);
+  const chunks = new RedisChunkWriter(redis, keys);
   return {
     write: (bytes) => chunks.write(bytes),
     publish: async (manifest) => {

@@ -6,7 +6,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Segment } from '../../protocol/kernel-state.ts';
-import { asBytes, asNumber, type Keys, type RedisCommands, type RedisContext } from './context.ts';
+import { asBytes, asNumber, type Keys, type RedisCommands, type RedisContext } from './redis-context.ts';
 
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** How long unpublished chunks last. */
@@ -43,7 +43,7 @@ end
 /** What the chunks of a content begin with; the number follows. */
 export const chunkStem = (keys: Keys, id: string): string => keys.of('chunk', id, '');
 
-export class ChunkWriter {
+export class RedisChunkWriter {
   readonly #redis: RedisCommands;
   readonly #keys: Keys;
   readonly #id = randomUUID();

@@ -7,7 +7,7 @@
 import type * as Redis from '@redis/client';
 import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Argument, RedisAddress, RedisCommands, Reply, Script } from './context.ts';
+import type { RedisAddress, RedisArgument, RedisCommands, RedisReply, Script } from './redis-context.ts';
 
 const PATIENCE_MS = 900;
 
@@ -16,7 +16,7 @@ export class RedisConnection implements RedisCommands {
   readonly #redis: typeof Redis;
   readonly #watchdog: ResponseWatchdog;
   readonly #waiting = new Set<(problem: CellaError | undefined) => void>();
-  readonly #pending = new Set<Promise<Reply>>();
+  readonly #pending = new Set<Promise<RedisReply>>();
   #client: RedisClient;
   #closed = false;
 
@@ -42,11 +42,11 @@ export class RedisConnection implements RedisCommands {
     }
   }
 
-  send(...args: Argument[]): Promise<Reply> {
+  send(...args: RedisArgument[]): Promise<RedisReply> {
     return this.#underWay(() => this.#send(args));
   }
 
-  run({ text, sha1 }: Script, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
+  run({ text, sha1 }: Script, keys: readonly string[], args: readonly RedisArgument[]): Promise<RedisReply> {
     const rest = [String(keys.length), ...keys, ...args];
     return this.#underWay(async () => {
       try {
@@ -66,7 +66,7 @@ export class RedisConnection implements RedisCommands {
     this.#client.destroy();
   }
 
-  async #underWay(work: () => Promise<Reply>): Promise<Reply> {
+  async #underWay(work: () => Promise<RedisReply>): Promise<RedisReply> {
     if (this.#closed) {
       throw new CellaError('STORAGE_FAILED', `Cannot use Redis at ${this.address.where}: the storage is closed.`);
     }
@@ -82,10 +82,10 @@ export class RedisConnection implements RedisCommands {
     }
   }
 
-  async #send(args: Argument[]): Promise<Reply> {
+  async #send(args: RedisArgument[]): Promise<RedisReply> {
     if (!this.#client.isReady) await this.#ready();
     try {
-      return await this.#watchdog.watch(this.#client.sendCommand<Reply>(args));
+      return await this.#watchdog.watch(this.#client.sendCommand<RedisReply>(args));
     } catch (cause) {
       throw this.#failure(cause);
     }

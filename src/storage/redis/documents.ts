@@ -25,7 +25,7 @@ import {
   rangeOf,
   readDocument,
 } from '../document-format.ts';
-import { asList, asNumber, asText, asTextIfAny, type RedisContext, type Reply, script } from './context.ts';
+import { asList, asNumber, asText, asTextIfAny, type RedisContext, type RedisReply, script } from './redis-context.ts';
 
 const REINDEX_AT_ONCE = 100;
 
@@ -166,7 +166,10 @@ export class RedisDocuments implements DocumentStore {
   }
 
   /** Earlier versions wrote no entries. */
-  async #complete(collection: string, ask: (mustBe: string) => Promise<readonly Reply[]>): Promise<readonly Reply[]> {
+  async #complete(
+    collection: string,
+    ask: (mustBe: string) => Promise<readonly RedisReply[]>,
+  ): Promise<readonly RedisReply[]> {
     const reply = await ask('1');
     if (asNumber(reply[0]) !== -1) return reply;
     await this.#reindex(collection);

@@ -3,7 +3,16 @@
 import { giveWay } from '../../lib/event-loop.ts';
 import type { EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
 import { eventJson } from '../validation.ts';
-import { asList, asNumber, asText, asTextIfAny, quoted, type RedisContext, type Reply, script } from './context.ts';
+import {
+  asList,
+  asNumber,
+  asText,
+  asTextIfAny,
+  quoted,
+  type RedisContext,
+  type RedisReply,
+  script,
+} from './redis-context.ts';
 
 const PAGE_EVENTS = 100;
 
@@ -116,7 +125,7 @@ export class RedisEventLog implements EventLog {
   }
 }
 
-function toEvent(entry: Reply): LoggedEvent {
+function toEvent(entry: RedisReply): LoggedEvent {
   const [id, fields] = asList(entry);
   const [, at, , , , event] = asList(fields);
   return { seq: Number.parseInt(asText(id), 10), at: asNumber(at), event: JSON.parse(asText(event)) };

@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import { RedisConnection } from './connection.ts';
-import { asList, asText, parseAddress } from './context.ts';
+import { asList, asText, parseAddress } from './redis-context.ts';
 
 const OLDEST = [6, 2] as const;
 

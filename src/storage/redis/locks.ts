@@ -16,16 +16,16 @@ import type { AcquireOptions, Lock, LockHolder, Locks } from '../contract.ts';
 import { look, newHolder } from '../identity.ts';
 import { LockHandle, leaseLost, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import {
-  type Argument,
   asText,
   asTextIfAny,
   quoted,
+  type RedisArgument,
   type RedisCommands,
   type RedisContext,
-  type Reply,
+  type RedisReply,
   type Script,
   script,
-} from './context.ts';
+} from './redis-context.ts';
 
 /** A lock is renewed so many times while it would last. */
 const RENEWALS = 6;
@@ -34,7 +34,7 @@ const DOUBT = 0.6;
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 25;
 
-const Grip = z.object({
+const LockValue = z.object({
   grip: z.string(),
   holder: z.string(),
   pid: z.number(),
@@ -42,7 +42,7 @@ const Grip = z.object({
   command: z.string(),
   since: z.number(),
 });
-type Grip = z.infer<typeof Grip>;
+type LockValue = z.infer<typeof LockValue>;
 
 /**
  * Takes it where it is free or still as the caller saw it (ARGV[2], a dead one's), and gives its token; else gives the
@@ -141,7 +141,7 @@ export class RedisLocks implements Locks {
   }
 
   /** The live holder, if there is one; else the lock is ours. */
-  async #take(agentKey: string, value: string): Promise<Grip | Pick<HeldLease, 'keys' | 'token'>> {
+  async #take(agentKey: string, value: string): Promise<LockValue | Pick<HeldLease, 'keys' | 'token'>> {
     const keys = this.#keysOf(agentKey);
     const ask = async (seen: string) => {
       const all = [...keys, this.#context.keys.of('locks-count')];
@@ -203,7 +203,7 @@ export class RedisLocks implements Locks {
 
   #newGrip(command: string): string {
     const since = Math.trunc(this.#context.clock());
-    const grip: Grip = {
+    const grip: LockValue = {
       grip: randomUUID(),
       holder: this.id,
       pid: process.pid,
@@ -220,9 +220,9 @@ export class RedisLocks implements Locks {
   }
 }
 
-function parseLockValue(text: string): Grip | undefined {
+function parseLockValue(text: string): LockValue | undefined {
   try {
-    return Grip.safeParse(JSON.parse(text)).data;
+    return LockValue.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined; // nobody's that we know: it may be taken
   }
@@ -247,7 +247,7 @@ end
 `;
 
 /** Commands that change what others can see. The bytes of a chunk are not among them: a script publishes them. */
-const WRITES: ReadonlySet<Argument | undefined> = new Set(['UNLINK', 'HDEL']);
+const WRITES: ReadonlySet<RedisArgument | undefined> = new Set(['UNLINK', 'HDEL']);
 const COMMAND = script('return redis.call(unpack(ARGV))');
 
 /**
@@ -267,11 +267,11 @@ export class FencedCommands implements RedisCommands {
     return this.#line.address;
   }
 
-  send(...args: Argument[]): Promise<Reply> {
+  send(...args: RedisArgument[]): Promise<RedisReply> {
     return WRITES.has(args[0]) ? this.run(COMMAND, [], args) : this.#line.send(...args);
   }
 
-  async run(given: Script, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
+  async run(given: Script, keys: readonly string[], args: readonly RedisArgument[]): Promise<RedisReply> {
     const { key, token, onLost } = this.#fence;
     try {
       return await this.#line.run(checked(given), [...keys, key], [...args, token]);

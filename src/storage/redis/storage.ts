@@ -6,13 +6,13 @@ import { checkScope, fencedStorage, ScopedStorage, type ScopedStores } from '../
 import { RedisArtifacts } from './artifacts.ts';
 import { RedisCheckpoints } from './checkpoints.ts';
 import { RedisConnection } from './connection.ts';
-import { asList, asText, Keys, parseAddress, type RedisContext } from './context.ts';
 import { RedisDocuments } from './documents.ts';
 import { RedisEventLog } from './event-log.ts';
 import { problemsOf } from './health.ts';
 import { FencedCommands, RedisLocks } from './locks.ts';
+import { asList, asText, Keys, parseAddress, type RedisContext } from './redis-context.ts';
 import { RedisDeps, RedisRecords, RedisTexts } from './tables.ts';
-import { RedisTranscripts } from './transcripts.ts';
+import { RedisTranscripts } from './transcript-store.ts';
 
 interface RedisScope extends ScopedStores {
   readonly artifacts: RedisArtifacts;

@@ -18,7 +18,7 @@ import {
   type RedisContext,
   script,
   unquoted,
-} from './context.ts';
+} from './redis-context.ts';
 
 const RECORDS_AT_ONCE = 50;
 

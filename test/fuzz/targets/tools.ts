@@ -77,8 +77,8 @@ export async function calls(): Promise<Target> {
   const { buildArgv, shownCommand } = await import('../../../src/namespaces/tools/cli-tool.ts');
   const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http-tool.ts');
   const { responseValue } = await import('../../../src/namespaces/tools/http-tool.ts');
-  const { parseJson } = await import('../../../src/namespaces/tools/values.ts');
-  const { readJson } = await import('../../../src/namespaces/tools/values.ts');
+  const { parseJson } = await import('../../../src/namespaces/tools/tool-output.ts');
+  const { readJson } = await import('../../../src/namespaces/tools/tool-output.ts');
   const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-calls.ts');
   const { MessageLines } = await import('../../../src/namespaces/tools/mcp-connection.ts');
   const { mcpValue } = await import('../../../src/namespaces/tools/mcp-calls.ts');

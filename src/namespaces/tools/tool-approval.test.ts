@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { testTools } from '../../../test/support/tools.ts';
-import type { Approval, ApprovalRequest } from './approval.ts';
+import type { Approval, ApprovalRequest } from './tool-approval.ts';
 
 const yaml = `
 name: remove

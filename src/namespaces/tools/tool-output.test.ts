@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { expectNoStall } from '../../../test/support/stalls.ts';
-import { parseJson, readJson } from './values.ts';
+import { parseJson, readJson } from './tool-output.ts';
 
 test('JSON is read as JSON.parse reads it', async () => {
   await fc.assert(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CallSlots } from './call.ts';
+import { CallSlots } from './call-tool.ts';
 
 /** Everything that can go on has gone on. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,8 +1,8 @@
 /** Secrets by name: looked up when a tool needs them, given to the tool alone, and struck from whatever comes back. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Auth } from './definition.ts';
-import { hasControl } from './values.ts';
+import type { Auth } from './tool-definition.ts';
+import { hasControl } from './tool-output.ts';
 
 export type Credentials = (name: string) => Promise<string | undefined>;
 

@@ -7,8 +7,8 @@ import type { Clock } from '../contract.ts';
 /** Commands to the server: the connection itself, or one that only writes while a lock is held. */
 export interface RedisCommands {
   readonly address: RedisAddress;
-  send(...args: Argument[]): Promise<Reply>;
-  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<Reply>;
+  send(...args: RedisArgument[]): Promise<RedisReply>;
+  run(script: Script, keys: readonly string[], args: readonly RedisArgument[]): Promise<RedisReply>;
 }
 
 export interface RedisContext {
@@ -105,36 +105,36 @@ export function script(text: string): Script {
   return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
 
-export type Reply = Buffer | string | number | null | Reply[];
+export type RedisReply = Buffer | string | number | null | RedisReply[];
 
-export type Argument = string | Buffer;
+export type RedisArgument = string | Buffer;
 
-const isNothing = (reply: Reply | undefined): reply is null | undefined => reply === null || reply === undefined;
+const isNothing = (reply: RedisReply | undefined): reply is null | undefined => reply === null || reply === undefined;
 
-export function asBytes(reply: Reply | undefined): Buffer {
+export function asBytes(reply: RedisReply | undefined): Buffer {
   if (Buffer.isBuffer(reply)) return reply;
   if (typeof reply === 'string') return Buffer.from(reply);
   throw strange(reply);
 }
 
-export const asText = (reply: Reply | undefined): string => asBytes(reply).toString();
+export const asText = (reply: RedisReply | undefined): string => asBytes(reply).toString();
 
-export const asTextIfAny = (reply: Reply | undefined): string | undefined =>
+export const asTextIfAny = (reply: RedisReply | undefined): string | undefined =>
   isNothing(reply) ? undefined : asText(reply);
 
-export function asNumber(reply: Reply | undefined): number {
+export function asNumber(reply: RedisReply | undefined): number {
   const number = typeof reply === 'number' ? reply : Number(asText(reply));
   if (Number.isNaN(number)) throw strange(reply);
   return number;
 }
 
-export function asList(reply: Reply | undefined): Reply[] {
+export function asList(reply: RedisReply | undefined): RedisReply[] {
   if (Array.isArray(reply)) return reply;
   throw strange(reply);
 }
 
 /** From `field, value, field, value`. */
-export function asPairs(reply: Reply | undefined): [string, Buffer][] {
+export function asPairs(reply: RedisReply | undefined): [string, Buffer][] {
   const list = asList(reply);
   const pairs: [string, Buffer][] = [];
   for (let at = 0; at + 1 < list.length; at += 2) pairs.push([asText(list[at]), asBytes(list[at + 1])]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
-import { storageFailed } from './errors.ts';
+import { storageFailed } from './file-errors.ts';
 
 const system = (code: string) => Object.assign(new Error(`${code}: something`), { code });
 const sqlite = (errcode: number) => Object.assign(new Error('database'), { code: 'ERR_SQLITE_ERROR', errcode });

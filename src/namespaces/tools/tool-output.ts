@@ -63,7 +63,7 @@ type OpenContainer = { readonly list: PyValue[] } | { readonly dict: { [name: st
 
 /** Throws a SyntaxError where it is none, is nested too deeply or has a number that is too long. */
 export async function readJson(text: string): Promise<PyValue> {
-  const reader = new JsonReader(text);
+  const reader = new JsonTextReader(text);
   while (!reader.step()) await giveWay();
   return reader.value;
 }
@@ -76,7 +76,7 @@ export function numberOf(source: string): number | bigint {
   return BigInt(source);
 }
 
-class JsonReader {
+class JsonTextReader {
   readonly #text: string;
   #at = 0;
   readonly #open: OpenContainer[] = [];

@@ -5,15 +5,15 @@ import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
-import { type Approve, askApproval } from './approval.ts';
 import { bindArguments, type CallArguments } from './bind-arguments.ts';
 import { throwIfAborted } from './call-errors.ts';
 import { buildArgv, runCli, shownCommand } from './cli-tool.ts';
-import { authenticate, type Credentials, resolveEnvironment } from './credentials.ts';
-import type { CliTool, HttpTool, McpTool, ToolDefinition } from './definition.ts';
 import { prepareRequest, sendRequest, shownRequest } from './http-tool.ts';
 import type { McpServers } from './mcp-servers.ts';
 import { type CallSignature, callSignature } from './parameters.ts';
+import { type Approve, askApproval } from './tool-approval.ts';
+import { authenticate, type Credentials, resolveEnvironment } from './tool-credentials.ts';
+import type { CliTool, HttpTool, McpTool, ToolDefinition } from './tool-definition.ts';
 
 /** Of one session, on the host: code may start as many calls as it likes. */
 const MOST_AT_ONCE = 64;

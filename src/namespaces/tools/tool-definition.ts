@@ -11,7 +11,7 @@ import {
   scalarType,
 } from './parameters.ts';
 import { placeholders, urlTemplateProblem } from './placeholders.ts';
-import { hasControl } from './values.ts';
+import { hasControl } from './tool-output.ts';
 
 /** These are methods of `tools` itself. */
 const TOOL_METHODS = new Set(['list', 'search', 'describe', 'call', 'get', 'help']);

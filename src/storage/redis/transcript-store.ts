@@ -2,8 +2,15 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { TranscriptStore } from '../contract.ts';
-import { type ChunkedBlob, ChunkWriter, expiredError, PUBLISH_FUNCTIONS, REPLACED_S, readRange } from './chunks.ts';
-import { asList, asNumber, asText, asTextIfAny, quoted, type RedisContext, script, unquoted } from './context.ts';
+import {
+  type ChunkedBlob,
+  expiredError,
+  PUBLISH_FUNCTIONS,
+  REPLACED_S,
+  RedisChunkWriter,
+  readRange,
+} from './chunks.ts';
+import { asList, asNumber, asText, asTextIfAny, quoted, type RedisContext, script, unquoted } from './redis-context.ts';
 
 /**
  * A value is `revision content chunks bytes`.
@@ -46,7 +53,7 @@ export class RedisTranscripts implements TranscriptStore {
     const known = (await this.#find(agentKey, id))?.revision;
     // What will be refused need not be sent.
     if (known !== undefined && known >= revision) return false;
-    const writer = new ChunkWriter(redis, keys);
+    const writer = new RedisChunkWriter(redis, keys);
     await writer.write(Buffer.from(JSON.stringify(text)));
     await writer.end();
     const { content, bytes } = writer;
