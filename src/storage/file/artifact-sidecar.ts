@@ -12,17 +12,18 @@ import { isStable } from './durable-files.ts';
 import { openRegularFile } from './regular-files.ts';
 
 /** `stamp` is the version of the file. While it matches, the checksum is still right. */
-const Known = ArtifactInfo.extend({ stamp: z.string() });
-export type Known = z.infer<typeof Known>;
+const SidecarEntry = ArtifactInfo.extend({ stamp: z.string() });
+export type SidecarEntry = z.infer<typeof SidecarEntry>;
 
-const About = z.object({ newestFirst: z.array(Known) });
+const About = z.object({ newestFirst: z.array(SidecarEntry) });
 
 export const sidecarPath = (folder: string, name: string): string => join(folder, '.about', `${name}.json`);
 
-export const sidecarText = (newestFirst: readonly Known[]): string => `${JSON.stringify({ newestFirst }, null, 1)}\n`;
+export const sidecarText = (newestFirst: readonly SidecarEntry[]): string =>
+  `${JSON.stringify({ newestFirst }, null, 1)}\n`;
 
 /** Empty if there is none or it is corrupt: the bytes are still there. */
-export async function readSidecar(folder: string, name: string): Promise<readonly Known[]> {
+export async function readSidecar(folder: string, name: string): Promise<readonly SidecarEntry[]> {
   try {
     await using file = await openRegularFile(sidecarPath(folder, name));
     if (!file) return [];
@@ -41,7 +42,7 @@ export async function readSidecar(folder: string, name: string): Promise<readonl
 export const fileVersion = ({ ino, size, mtimeNs }: BigIntStats): string => [ino, size, mtimeNs].join(' ');
 
 /** Those of an open file. A file that a person has changed keeps its type and description. */
-export async function infoOf(name: string, file: FileHandle, about: readonly Known[]): Promise<Known> {
+export async function infoOf(name: string, file: FileHandle, about: readonly SidecarEntry[]): Promise<SidecarEntry> {
   const facts = await file.stat({ bigint: true });
   const stamp = fileVersion(facts);
   const same = about.find((known) => known.stamp === stamp);

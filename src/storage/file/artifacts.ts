@@ -9,7 +9,7 @@ import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page } from '../contract.ts';
 import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkStoredFacts, jsonLength } from '../validation.ts';
-import { fileVersion, infoOf, type Known, readSidecar, sidecarPath, sidecarText } from './artifact-sidecar.ts';
+import { fileVersion, infoOf, readSidecar, type SidecarEntry, sidecarPath, sidecarText } from './artifact-sidecar.ts';
 import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
 import { guarded, storageFailed } from './file-errors.ts';
 import type { FileLocks } from './locks.ts';
@@ -133,7 +133,7 @@ export class FileArtifacts implements ArtifactStore {
   }
 
   /** Publishes the file. Its sidecar also keeps the facts of the file before, in case of a crash. */
-  async #open(name: string): Promise<{ file: FileHandle; known: Known } | undefined> {
+  async #open(name: string): Promise<{ file: FileHandle; known: SidecarEntry } | undefined> {
     const { folder } = this.#place;
     return guarded('read artifact', name, async () => {
       for (let attempt = 1; ; attempt += 1) {
@@ -170,7 +170,7 @@ export class FileArtifacts implements ArtifactStore {
   }
 }
 
-const infoFrom = ({ stamp: _, ...info }: Known): ArtifactInfo => info;
+const infoFrom = ({ stamp: _, ...info }: SidecarEntry): ArtifactInfo => info;
 
 /** Reads one artifact. It stays the file that was opened, even if another gets its name. */
 class FileArtifactReader implements ArtifactReader {
