@@ -155,6 +155,19 @@ function damagedError({ id }: Manifest, lost: readonly LostName[]): CellaError {
   return new CellaError('CHECKPOINT_DAMAGED', message, { details: { id, lost } });
 }
 
+/** Failures to save or to load that are no fault of the storage. */
+const LOST_BY_THE_CODE: ReadonlySet<string> = new Set([
+  'SAVE_FAILED',
+  'KERNEL_DIED',
+  'KERNEL_OUT_OF_MEMORY',
+  'KERNEL_CPU_LIMIT',
+  'KERNEL_PROTOCOL',
+]);
+
+export function lostByTheCode(error: unknown): error is CellaError {
+  return error instanceof CellaError && LOST_BY_THE_CODE.has(error.code);
+}
+
 /** Takes the parts of a kernel's names as they come, and keeps the kernel from sending faster than they are written. */
 class Intake implements Disposable {
   readonly #writer: CheckpointWriter;

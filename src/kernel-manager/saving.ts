@@ -3,10 +3,10 @@
 import { Kernel } from '../kernel/kernel.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
+import { lostByTheCode } from './archive.ts';
 import type { Life } from './life.ts';
 import type { Frozen, Saver } from './saver.ts';
 import { awake, freeze } from './twins.ts';
-import { lostByTheCode } from './waking.ts';
 
 /** A fork of the kernel as it is between two cells. Undefined where there is nothing to save now, or it has saved itself. */
 export async function copyToSave(life: Life, saver: Saver, frozen: () => void): Promise<Frozen | undefined> {

@@ -5,22 +5,9 @@ import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Woken } from '../protocol/execution-events.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
-import type { Archive } from './archive.ts';
+import { type Archive, lostByTheCode } from './archive.ts';
 import type { Life } from './life.ts';
 import type { Place } from './quarters.ts';
-
-/** Failures to save or to load that are no fault of the storage. */
-const LOST_BY_THE_CODE: ReadonlySet<string> = new Set([
-  'SAVE_FAILED',
-  'KERNEL_DIED',
-  'KERNEL_OUT_OF_MEMORY',
-  'KERNEL_CPU_LIMIT',
-  'KERNEL_PROTOCOL',
-]);
-
-export function lostByTheCode(error: unknown): error is CellaError {
-  return error instanceof CellaError && LOST_BY_THE_CODE.has(error.code);
-}
 
 export interface Sources {
   /** Newest first. */
