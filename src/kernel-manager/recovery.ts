@@ -1,25 +1,25 @@
 /**
- * Starts the kernel of one agent, and brings back what it had: after it died, after it slept, and in another process.
+ * Starts the kernel of one agent key, and restores its last save: after a crash, after hibernation, and in another process.
  *
- * A start that fails leaves `life.next` as it was, so that whoever tries next begins with the same. A kernel that dies
- * again and again before a cell has ended is not started for ever.
+ * A start that fails leaves `startFrom` as it was, so the next attempt starts from the same. A kernel that dies again and
+ * again before a cell has ended is not restarted forever.
  */
 
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { Woken } from '../protocol/execution-events.ts';
 import type { LostName, Manifest } from '../protocol/kernel-state.ts';
-import type { Archive } from './archive.ts';
-import { ENDED, type Life } from './life.ts';
-import { type Place, Quarters } from './quarters.ts';
-import type { Saver } from './saver.ts';
-import { wake } from './waking.ts';
+import type { Autosave } from './autosave.ts';
+import { type DurableCheckpoints, isKernelFault } from './durable-checkpoints.ts';
+import { ENDED, type KernelProcess } from './kernel-process.ts';
+import { type EnvironmentSource, SharedEnvironment } from './shared-environment.ts';
 
 export interface RecoveryOptions {
   readonly agentKey: string;
-  readonly place: Place;
+  readonly environments: EnvironmentSource;
   /** Where names are saved; without it they end with their kernel. */
-  readonly archive?: Archive;
+  readonly durableCheckpoints?: DurableCheckpoints;
 }
 
 /** Recoveries in a row without a cell that ended. */
@@ -27,18 +27,18 @@ const MOST_RECOVERIES = 3;
 
 export class Recovery {
   readonly #options: RecoveryOptions;
-  readonly #life: Life;
-  readonly #saver: Saver;
+  readonly #process: KernelProcess;
+  readonly #autosave: Autosave;
   #starting: Promise<Kernel> | undefined;
   #saves: Promise<Manifest[]> = Promise.resolve([]);
-  #inARow = 0;
+  #consecutiveCrashes = 0;
   #total = 0;
   #stage: 'open' | 'abandoned' | 'closed' = 'open';
 
-  constructor(options: RecoveryOptions, life: Life, saver: Saver) {
+  constructor(options: RecoveryOptions, life: KernelProcess, saver: Autosave) {
     this.#options = options;
-    this.#life = life;
-    this.#saver = saver;
+    this.#process = life;
+    this.#autosave = saver;
   }
 
   /** How often the kernel was brought back after it had died. */
@@ -65,9 +65,9 @@ export class Recovery {
   }
 
   /** The kernel that lives, started anew where the last one ended. */
-  live(): Promise<Kernel> {
+  ensureRunning(): Promise<Kernel> {
     if (this.over) return Promise.reject(sessionClosed());
-    const { kernel } = this.#life;
+    const { kernel } = this.#process;
     if (!this.#starting && kernel && !kernel.dead) return Promise.resolve(kernel);
     this.#starting ??= this.#start().finally(() => {
       this.#starting = undefined;
@@ -81,88 +81,89 @@ export class Recovery {
   }
 
   /** A cell has ended, or the names are others: deaths from before do not count any more. */
-  forgive(): void {
-    this.#inARow = 0;
+  resetCrashes(): void {
+    this.#consecutiveCrashes = 0;
   }
 
   async #start(): Promise<Kernel> {
-    if (this.#inARow >= MOST_RECOVERIES) throw this.#crashLoop();
-    await this.#life.reserve();
+    if (this.#consecutiveCrashes >= MOST_RECOVERIES) throw this.#crashLoop();
+    await this.#process.reserve();
     try {
       return await this.#startOnce();
     } catch (error) {
       // A template that was killed a moment ago is not known to be dead before somebody tries it.
       const retry = error instanceof CellaError && error.code === 'TEMPLATE_FAILED' && !this.closed;
       if (retry) {
-        await this.#life.leave('the process that kernels are forked from has ended', { keepSlot: true });
+        await this.#process.release('the process that kernels are forked from has ended', { keepSlot: true });
         return await this.#startOnce();
       }
-      this.#life.release();
+      this.#process.releaseSlot();
       throw error;
     }
   }
 
   async #startOnce(): Promise<Kernel> {
-    const { place, archive } = this.#options;
-    const life = this.#life;
+    const { environments: place, durableCheckpoints: archive } = this.#options;
+    const life = this.#process;
     let first: Promise<KernelConnection> | undefined;
     let fresh = false;
-    if (!life.quarters?.enclosure.alive) {
-      await life.moveOut();
+    if (!life.shared?.environment.alive) {
+      await life.releaseEnvironment();
       // Numbers begin anew in the next one.
-      life.moments.lostAll(ENDED);
+      life.checkpoints.markAllGone(ENDED);
       life.transaction.forget();
       const opened = await place.open();
       first = opened.first;
       fresh = opened.fresh;
-      life.moveTo(new Quarters(opened.enclosure));
+      life.useEnvironment(new SharedEnvironment(opened.enclosure));
     }
-    const quarters = life.home;
+    const quarters = life.requireShared;
     // Looked for while the kernel starts. An agent that had no folder has no saves.
-    const comesBack = !fresh && life.next.kind !== 'empty';
-    if (archive && comesBack) this.#saves = this.#saver.settled().then(() => archive.saves());
+    const comesBack = !fresh && life.startFrom.kind !== 'empty';
+    if (archive && comesBack) this.#saves = this.#autosave.settled().then(() => archive.saves());
     // A transaction that nobody decided is rolled back by the death of its kernel.
     const twin = life.transaction.forget();
     if (twin !== undefined && life.cause) return await this.#rollBack(quarters, twin);
-    const link = await (first ?? quarters.launch(place.begin()));
-    return await this.#bringBack(link, comesBack);
+    const link = await (first ?? quarters.launch(place.launchOptions()));
+    return await this.#startFromSave(link, comesBack);
   }
 
   /** Everything is as it was when the transaction began. */
-  async #rollBack(quarters: Quarters, twin: number): Promise<Kernel> {
-    const { cause } = this.#life;
+  async #rollBack(quarters: SharedEnvironment, twin: number): Promise<Kernel> {
+    const { cause } = this.#process;
     const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
-    const kernel = await this.#life.welcome(link, undefined, { fromTwin: true });
+    const kernel = await this.#process.attach(link, undefined, { fromTwin: true });
     const restored = namesIn(await kernel.introspect('variables', {}));
     if (cause) kernel.notice = { recovered: { cause, savedAgoMs: 0, restored, lost: [] } };
     return kernel;
   }
 
   /** A fresh kernel, with the last save in it where there is one to come back to. */
-  async #bringBack(link: KernelConnection, comesBack: boolean): Promise<Kernel> {
-    const life = this.#life;
+  async #startFromSave(link: KernelConnection, comesBack: boolean): Promise<Kernel> {
+    const life = this.#process;
     const { cause } = life;
     const saves = await this.#saves;
     this.#saves = Promise.resolve([]);
     if (cause) {
-      this.#inARow++;
+      this.#consecutiveCrashes++;
       this.#total++;
     }
-    const { archive, place } = this.#options;
-    if (archive && saves.length > 0) return await wake(life, link, { saves, archive, place });
+    const { durableCheckpoints: archive, environments: place } = this.#options;
+    if (archive && saves.length > 0)
+      return await restoreLastSave(life, link, { saves, durableCheckpoints: archive, environments: place });
     const lost = comesBack ? await this.#unreadable() : [];
     const told = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
-    return await life.welcome(link, cause || lost.length > 0 ? told : undefined);
+    return await life.attach(link, cause || lost.length > 0 ? told : undefined);
   }
 
   /** An agent whose saves are all damaged must hear why it has no names. */
   async #unreadable(): Promise<LostName[]> {
-    const all = (await this.#options.archive?.unreadable()) ?? [];
+    const all = (await this.#options.durableCheckpoints?.unreadable()) ?? [];
     return all.map(({ id, reason }) => ({ name: '*', reason: `the checkpoint ${id} cannot be read: ${reason}` }));
   }
 
   #crashLoop(): CellaError {
-    const { cause } = this.#life;
+    const { cause } = this.#process;
     return new CellaError(
       'KERNEL_CRASH_LOOP',
       `The kernel of ${this.#options.agentKey} died ${MOST_RECOVERIES + 1} times without finishing a cell. ${cause?.message ?? ''}`.trim(),
@@ -179,4 +180,53 @@ function namesIn(variables: unknown): string[] {
 
 export function sessionClosed(): CellaError {
   return new CellaError('SESSION_CLOSED', 'The session was closed.');
+}
+
+interface SaveSources {
+  /** Newest first. */
+  readonly saves: readonly Manifest[];
+  readonly durableCheckpoints: DurableCheckpoints;
+  readonly environments: EnvironmentSource;
+}
+
+/** Tries the saves one by one: one that is damaged, or ends its kernel, must not keep the agent from going on. */
+async function restoreLastSave(
+  life: KernelProcess,
+  link: KernelConnection,
+  { saves, durableCheckpoints: archive, environments: place }: SaveSources,
+): Promise<Kernel> {
+  const quarters = life.requireShared;
+  const before = life.startFrom;
+  const { cause } = life;
+  let kernel = await life.attach(link, undefined);
+  let told: Woken | undefined;
+  try {
+    for (const save of saves) {
+      life.expectDeath();
+      const savedAgoMs = archive.age(save);
+      try {
+        const { restored, lost } = await archive.read(kernel, save);
+        const all = [...lost, ...save.lost.filter(({ name }) => !lost.some((one) => one.name === name))];
+        told = { savedAgoMs, restored, lost: all };
+        life.executions = Math.max(life.executions, save.execution);
+        break;
+      } catch (error) {
+        const unusable = isKernelFault(error) || (error instanceof CellaError && error.code === 'CHECKPOINT_DAMAGED');
+        if (!unusable) throw error;
+        const reason = `it could not be loaded: ${error.message}`;
+        told ??= { savedAgoMs, restored: [], lost: [...save.saved.map((name) => ({ name, reason })), ...save.lost] };
+        if (kernel.dead) kernel = await life.attach(await quarters.launch(place.launchOptions()), undefined);
+      }
+    }
+  } catch (error) {
+    // Whoever tries next begins with the saves again.
+    const death = cause ?? kernel.dead;
+    life.startFrom = death ? { kind: 'died', cause: death } : before;
+    throw error;
+  } finally {
+    life.expectDeath(false);
+  }
+  if (told) kernel.notice = cause ? { recovered: { ...told, cause } } : { woken: told };
+  if (kernel.dead) life.onDeath(kernel, quarters, kernel.dead);
+  return kernel;
 }

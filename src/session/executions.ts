@@ -2,7 +2,7 @@
 
 import type { EventSink } from '../kernel/event-queue.ts';
 import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
-import type { Keeper } from '../kernel-manager/keeper.ts';
+import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
@@ -15,13 +15,13 @@ export const NO_OPTIONS: RunOptions = {};
 
 export class Executions {
   readonly #options: CheckedOptions;
-  readonly #keeper: Keeper;
+  readonly #keeper: KernelManager;
   readonly #ledger: Ledger;
   readonly #checkOpen: () => void;
   #pending = 0;
 
   /** `checkOpen` throws where the session is closed. */
-  constructor(options: CheckedOptions, keeper: Keeper, ledger: Ledger, checkOpen: () => void) {
+  constructor(options: CheckedOptions, keeper: KernelManager, ledger: Ledger, checkOpen: () => void) {
     this.#options = options;
     this.#keeper = keeper;
     this.#ledger = ledger;
@@ -60,7 +60,7 @@ export class Executions {
       if (result) this.#ledger.remember({ execution: execution.number, code, status: result.status });
     };
     const perform = () => this.#perform(execution, transaction, signal, takeBack);
-    void this.#keeper.turns.take(perform).finally(() => this.#keeper.rest());
+    void this.#keeper.queue.run(perform).finally(() => this.#keeper.becomeIdle());
     return execution;
   }
 
@@ -87,7 +87,7 @@ export class Executions {
     try {
       if (signal?.aborted) return;
       this.#checkOpen();
-      if (!this.#keeper.kernel?.idle) await this.#keeper.live();
+      if (!this.#keeper.kernel?.idle) await this.#keeper.ensureRunning();
       if (signal?.aborted) return;
       signal?.removeEventListener('abort', takeBack);
       signal?.addEventListener('abort', stop, { once: true });

@@ -2,8 +2,8 @@
 
 import type { Executor } from '../environments/kernel-host.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
-import { Keeper } from '../kernel-manager/keeper.ts';
-import type { Slots } from '../kernel-manager/slots.ts';
+import { KernelManager } from '../kernel-manager/kernel-manager.ts';
+import type { KernelSlots } from '../kernel-manager/kernel-slots.ts';
 import type { BackgroundEvent } from '../protocol/execution-events.ts';
 import type { Launch } from './launch.ts';
 import type { Ledger } from './ledger.ts';
@@ -22,24 +22,24 @@ export interface Keeping {
   readonly launch: Launch;
   readonly executor: Executor;
   readonly ledger: Ledger;
-  readonly slots: Slots;
+  readonly slots: KernelSlots;
   readonly background: (event: BackgroundEvent, bytes: number) => void;
   readonly handler: () => CallHandler;
 }
 
-export function makeKeeper(keeping: Keeping): Keeper {
+export function makeKeeper(keeping: Keeping): KernelManager {
   const { options, launch, executor, ledger, slots, background, handler } = keeping;
-  return new Keeper({
+  return new KernelManager({
     agentKey: options.agentKey,
-    place: {
+    environments: {
       open: () => launch.open(executor),
-      begin: () => ({ env: launch.env, packages: launch.packages }),
+      launchOptions: () => ({ env: launch.env, packages: launch.packages }),
     },
-    ...(ledger.archive ? { archive: ledger.archive } : {}),
-    moments: {
-      most: options.liveCheckpoints,
+    ...(ledger.archive ? { durableCheckpoints: ledger.archive } : {}),
+    checkpointLimits: {
+      maxCount: options.liveCheckpoints,
       undo: options.undo,
-      bytes: options.limits.memoryMb * MB * SHARE_OF_MEMORY,
+      maxBytes: options.limits.memoryMb * MB * SHARE_OF_MEMORY,
     },
     background,
     onDenied: (attempt) => {

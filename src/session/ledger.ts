@@ -1,6 +1,6 @@
 /** What storage keeps of one session: the lock on its key, its record, its history and its durable checkpoints. */
 
-import { Archive } from '../kernel-manager/archive.ts';
+import { DurableCheckpoints } from '../kernel-manager/durable-checkpoints.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
 import type { Lock, RecordStore, Storage } from '../storage/contract.ts';
 import { boundHistory, type SessionRecord } from '../storage/session-record.ts';
@@ -18,7 +18,7 @@ interface LedgerParts {
   readonly agentKey: string;
   readonly storage: Storage;
   readonly lock: Lock;
-  readonly archive: Archive;
+  readonly archive: DurableCheckpoints;
   readonly giveBack: () => void;
   /** Whether the storage was taken away, by `shutdown`. */
   readonly ended: () => boolean;
@@ -70,7 +70,7 @@ export class Ledger {
       lock = await storage.locks.acquire(agentKey);
       // Whoever takes the agent over finds what was saved last, and nothing that comes after it from here.
       const own = storage.fenced(lock);
-      const archive = new Archive(own.checkpoints, agentKey, {
+      const archive = new DurableCheckpoints(own.checkpoints, agentKey, {
         limitBytes: options.checkpointLimitMb * MB,
         seconds: options.checkpointTimeoutMs / 1000,
         clock: Date.now,
@@ -86,7 +86,7 @@ export class Ledger {
     }
   }
 
-  get archive(): Archive | undefined {
+  get archive(): DurableCheckpoints | undefined {
     return this.#parts?.archive;
   }
 
@@ -105,7 +105,7 @@ export class Ledger {
 
   /** The code begins in this folder. */
   beginIn(cwd: string): void {
-    if (this.#record.cwd !== undefined && this.#record.cwd !== cwd) this.archive?.stayHere();
+    if (this.#record.cwd !== undefined && this.#record.cwd !== cwd) this.archive?.ignoreSavedCwd();
     this.#cwd = cwd;
   }
 

@@ -1,8 +1,7 @@
 /** KernelPool: sessions by agent key, with a ceiling on how many kernels live at a time. */
 
 import { z } from 'zod';
-import { Party } from '../kernel-manager/party.ts';
-import { LimitedSlots, type Slots } from '../kernel-manager/slots.ts';
+import { AcquireGroup, type KernelSlots, LimitedKernelSlots } from '../kernel-manager/kernel-slots.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';
@@ -64,7 +63,7 @@ export interface PoolMetrics {
 interface Entry {
   readonly options: string;
   readonly session: Promise<Session>;
-  readonly party: Party;
+  readonly party: AcquireGroup;
   /** The session, once it is open. */
   opened: Session | undefined;
   timer: NodeJS.Timeout | undefined;
@@ -73,7 +72,7 @@ interface Entry {
 export class KernelPool implements AsyncDisposable {
   readonly #limits: z.output<typeof PoolLimits>;
   readonly #defaults: SessionOptions;
-  readonly #slots: LimitedSlots;
+  readonly #slots: LimitedKernelSlots;
   readonly #entries = new Map<string, Entry>();
   readonly #normal: (agentKey: string) => string;
   #hits = 0;
@@ -83,7 +82,7 @@ export class KernelPool implements AsyncDisposable {
   constructor({ session = {}, reservedKeys = false, ...limits }: PoolOptions = {}) {
     this.#normal = reservedKeys ? normal : ownNormal;
     this.#limits = checkPoolOptions(PoolLimits, limits);
-    this.#slots = new LimitedSlots(this.#limits.maxKernels, this.#limits.waitMs);
+    this.#slots = new LimitedKernelSlots(this.#limits.maxKernels, this.#limits.waitMs);
     this.#defaults = { ...session, spares: this.#limits.minSpares };
   }
 
@@ -107,7 +106,7 @@ export class KernelPool implements AsyncDisposable {
       } catch (error) {
         // Nobody is left who would release what opens all the same.
         const current = this.#entries.get(options.agentKey) === entry;
-        if (current && entry.party.deserted && !entry.party.left) this.release(options.agentKey);
+        if (current && entry.party.isEmpty && !entry.party.left) this.release(options.agentKey);
         throw error;
       }
       if (!session.closed) return session;
@@ -133,7 +132,7 @@ export class KernelPool implements AsyncDisposable {
     }
     const text = sameText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
     const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, others);
-    const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
+    const entry: Entry = { options: text, party: new AcquireGroup(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);
     try {
       entry.opened = await session;
@@ -215,7 +214,7 @@ export class KernelPool implements AsyncDisposable {
       );
       return known;
     }
-    const party = new Party();
+    const party = new AcquireGroup();
     const session = this.#reopen(known, options, party);
     const entry: Entry = { options: text, party, session, opened: undefined, timer: undefined };
     this.#entries.set(agentKey, entry);
@@ -233,20 +232,20 @@ export class KernelPool implements AsyncDisposable {
     return entry;
   }
 
-  async #reopen(before: Entry | undefined, options: SessionOptions, party: Party): Promise<Session> {
+  async #reopen(before: Entry | undefined, options: SessionOptions, party: AcquireGroup): Promise<Session> {
     if (before) {
       // Whether the other options are any good, before something ends for them.
       await Launch.prepare(checkOptions(options), dataFolder(options.dataDir));
       await this.#end(before);
     }
     let opening = true;
-    const slots: Slots = {
+    const slots: KernelSlots = {
       take: (holder) => {
         const queuer = opening ? party : undefined;
         opening = false;
         return this.#slots.take(holder, queuer);
       },
-      makeRoom: () => this.#slots.makeRoom(),
+      hibernateIdle: () => this.#slots.hibernateIdle(),
     };
     return await Session.openIn(slots, options);
   }
@@ -255,7 +254,7 @@ export class KernelPool implements AsyncDisposable {
     const entry = this.#entries.get(agentKey);
     if (!entry) return;
     this.#entries.delete(agentKey);
-    entry.party.disband(new CellaError('SESSION_CLOSED', 'The pool was shut down while its caller waited.'));
+    entry.party.cancel(new CellaError('SESSION_CLOSED', 'The pool was shut down while its caller waited.'));
     await this.#end(entry);
   }
 

@@ -5,8 +5,8 @@ import type { Executor } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
 import { EventListener, EventQueue } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Keeper } from '../kernel-manager/keeper.ts';
-import { type Slots, unlimited } from '../kernel-manager/slots.ts';
+import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
+import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -60,7 +60,7 @@ interface Parts {
   readonly launch: Launch;
   readonly executor: Executor;
   readonly ledger: Ledger;
-  readonly slots: Slots;
+  readonly slots: KernelSlots;
   readonly giveBack: () => void;
   readonly dataDir: string;
 }
@@ -68,7 +68,7 @@ interface Parts {
 export class Session implements SessionApi {
   readonly #parts: Parts;
   readonly #options: CheckedOptions;
-  readonly #keeper: Keeper;
+  readonly #keeper: KernelManager;
   readonly #checkpoints: Checkpoints;
   readonly #executions: Executions;
   readonly #background = new BackgroundLog();
@@ -104,21 +104,21 @@ export class Session implements SessionApi {
   static async open(options: SessionOptions = {}): Promise<Session> {
     wakeSpares();
     checkOwnKey(options?.agentKey);
-    return await Session.#openAwake(unlimited, options);
+    return await Session.#openAwake(unlimitedSlots, options);
   }
 
   /** For a pool: its kernel lives only while it has one of these slots. */
-  static async openIn(slots: Slots, options: SessionOptions): Promise<Session> {
+  static async openIn(slots: KernelSlots, options: SessionOptions): Promise<Session> {
     wakeSpares();
     return await Session.#openAwake(slots, options);
   }
 
-  static async #openAwake(slots: Slots, options: SessionOptions): Promise<Session> {
+  static async #openAwake(slots: KernelSlots, options: SessionOptions): Promise<Session> {
     const checked = checkOptions(options);
     return await tellingWaysOut(checked.executor, () => Session.#openChecked(slots, checked));
   }
 
-  static async #openChecked(slots: Slots, checked: CheckedOptions): Promise<Session> {
+  static async #openChecked(slots: KernelSlots, checked: CheckedOptions): Promise<Session> {
     const dataDir = dataFolder(checked.dataDir);
     const opening = Ledger.open(checked, dataDir);
     // Told below, where it is waited for.
@@ -138,8 +138,8 @@ export class Session implements SessionApi {
     const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack, dataDir });
     try {
       await session.#preparePackages();
-      await session.#keeper.live();
-      session.#keeper.rest();
+      await session.#keeper.ensureRunning();
+      session.#keeper.becomeIdle();
       if (checked.spares > 0) executor.spares.keep(launch.spares(checked.spares));
       return session;
     } catch (error) {
@@ -327,7 +327,7 @@ export class Session implements SessionApi {
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
       try {
         await session.#keeper.reserve();
-        const { quarters, link } = await this.#keeper.branch(moment);
+        const { quarters, link } = await this.#keeper.fork(moment);
         await session.#keeper.adopt(quarters, link, this.#keeper.executions);
         return session;
       } catch (error) {
@@ -379,7 +379,9 @@ export class Session implements SessionApi {
     const folder = await this.#namespaces.currentPackages();
     this.#parts.launch.packages = folder;
     if (this.pid === 0) return;
-    await this.#inTurn(async () => (await this.#keeper.live()).introspect('usePackages', { folder: folder ?? null }));
+    await this.#inTurn(async () =>
+      (await this.#keeper.ensureRunning()).introspect('usePackages', { folder: folder ?? null }),
+    );
   }
 
   close(): Promise<void> {
@@ -412,7 +414,7 @@ export class Session implements SessionApi {
     try {
       // What runs is ended; what is idle is saved.
       if (busy) await this.#keeper.abandon();
-      await this.#keeper.turns.idle();
+      await this.#keeper.queue.idle();
       await this.#keeper.close(keep && !busy);
     } finally {
       this.#background.close();
@@ -439,7 +441,7 @@ export class Session implements SessionApi {
 
   /** A program in the sandbox of this session, beside its kernel. */
   async #runBeside(command: Command): Promise<CommandResult> {
-    const enclosure = await this.#keeper.enclosure();
+    const enclosure = await this.#keeper.environment();
     const { env, packages } = this.#parts.launch;
     return await runToEnd(enclosure, { ...command, env: { ...env, ...command.env } }, packages);
   }
@@ -448,18 +450,18 @@ export class Session implements SessionApi {
   async #alone(work: () => Promise<void>): Promise<void> {
     this.#checkOpen();
     try {
-      await this.#keeper.overtake(work);
+      await this.#keeper.preempt(work);
     } finally {
-      this.#keeper.rest();
+      this.#keeper.becomeIdle();
     }
   }
 
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
     this.#checkOpen();
     try {
-      return await this.#keeper.turns.take(work);
+      return await this.#keeper.queue.run(work);
     } finally {
-      this.#keeper.rest();
+      this.#keeper.becomeIdle();
     }
   }
 
@@ -484,7 +486,7 @@ export class Session implements SessionApi {
     if (this.#executions.pending > 0) {
       throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
     }
-    return this.#inTurn(async () => (await this.#keeper.live()).introspect(method, params));
+    return this.#inTurn(async () => (await this.#keeper.ensureRunning()).introspect(method, params));
   }
 
   #checkOpen(): void {

@@ -2,7 +2,7 @@
 
 import type { RunningTerminal } from '../environments/kernel-host.ts';
 import type { ByteSource } from '../kernel/kernel-connection.ts';
-import type { Keeper } from '../kernel-manager/keeper.ts';
+import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
@@ -23,13 +23,13 @@ interface Surroundings {
 }
 
 export async function openTerminal(
-  keeper: Keeper,
+  keeper: KernelManager,
   options: TerminalOptions,
   { env, packages }: Surroundings,
 ): Promise<Terminal> {
   const { cols, rows, argv = [] } = checkPoolOptions(TerminalOptions, options);
   const program = { argv, env: { TERM: 'xterm-256color', ...env }, packages };
-  const link = await keeper.host((enclosure) => enclosure.openTerminal(program, { cols, rows }));
+  const link = await keeper.attachProcess((enclosure) => enclosure.openTerminal(program, { cols, rows }));
   return new LocalTerminal(link, argv[0] ?? 'A shell');
 }
 

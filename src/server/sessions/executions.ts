@@ -1,6 +1,6 @@
 /** The executions of a hosted session: one at a time, each in the log from its beginning to its one ending. */
 
-import { Turns } from '../../kernel-manager/turns.ts';
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ResultEvent } from '../../protocol/execution-events.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
@@ -39,7 +39,7 @@ const MOST_NUMBERS = 10_000;
 
 export class Executions {
   readonly #parts: ExecutionsParts;
-  readonly #turns = new Turns();
+  readonly #turns = new SerialQueue();
   #running: Running | undefined;
   #waiting = 0;
   #lastEnded: string | undefined;
@@ -97,12 +97,12 @@ export class Executions {
       share.counters.queued--;
       await this.#perform(execution);
     };
-    this.#turns.take(perform).catch((error) => execution.fail(error));
+    this.#turns.run(perform).catch((error) => execution.fail(error));
   }
 
   /** When nothing runs, and nothing begins meanwhile. */
   between<T>(work: () => Promise<T>): Promise<T> {
-    return this.#turns.takeNext(work);
+    return this.#turns.runNext(work);
   }
 
   /** Nothing more of what runs can be written down: it ends. */

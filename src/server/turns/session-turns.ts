@@ -1,6 +1,6 @@
 /** The turns of a session's agent: one at a time, each in the log from its beginning to its one ending. */
 
-import { Turns } from '../../kernel-manager/turns.ts';
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type AgentName, isTurnOver } from '../../protocol/turn.ts';
@@ -43,7 +43,7 @@ export class SessionTurns implements SessionTurnsApi {
   readonly #parts: SessionTurnsParts;
   readonly #records: TurnRecords;
   readonly #transcripts: Transcripts;
-  readonly #turns = new Turns();
+  readonly #turns = new SerialQueue();
   readonly #live = new Map<string, HostedTurn>();
   /** By the name of the request that is being accepted. */
   readonly #entering = new Map<string, Promise<Entered>>();
@@ -194,7 +194,7 @@ export class SessionTurns implements SessionTurnsApi {
     };
     turn.signal.addEventListener('abort', stopped, { once: true });
     if (turn.signal.aborted) stopped();
-    this.#turns.take(() => this.#perform(turn)).catch((error) => turn.fail(error));
+    this.#turns.run(() => this.#perform(turn)).catch((error) => turn.fail(error));
     return turn;
   }
 

@@ -1,6 +1,6 @@
-/** A few things at a time, in the order in which they came. */
+/** Runs a limited number of pieces of work at a time, in the order they came. */
 
-export class Few {
+export class Semaphore {
   readonly #most: number;
   readonly #waiting: (() => void)[] = [];
   #running = 0;
@@ -9,7 +9,7 @@ export class Few {
     this.#most = most;
   }
 
-  async take<T>(work: () => Promise<T>): Promise<T> {
+  async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running < this.#most) this.#running++;
     else await new Promise<void>((begin) => this.#waiting.push(begin));
     try {

@@ -1,4 +1,4 @@
-/** The durable checkpoints of one agent: from a kernel to storage, and back into another kernel. */
+/** The durable checkpoints of one agent key: written from a kernel to storage, and loaded into another kernel. */
 
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -9,14 +9,14 @@ import type { LoadedPayload, PartHeader } from '../protocol/kernel-payloads.ts';
 import { CHECKPOINT_FORMAT, type LostName, type Manifest, type Segment } from '../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, Clock } from '../storage/contract.ts';
 
-export interface ArchiveSettings {
+export interface DurableCheckpointSettings {
   readonly limitBytes: number;
   /** How long a kernel may take to save or to load. */
   readonly seconds: number;
   readonly clock: Clock;
 }
 
-export interface Purpose {
+export interface CheckpointLabel {
   readonly kind: Manifest['kind'];
   readonly name?: string;
   /** How many executions the session has had. */
@@ -35,28 +35,28 @@ const SEGMENT_COST = 256;
 const HELD_SEGMENT = 512;
 const HELD_NAME = 64;
 
-export class Archive {
+export class DurableCheckpoints {
   readonly #store: CheckpointStore;
   readonly #agentKey: string;
-  readonly #settings: ArchiveSettings;
-  #stays = false;
+  readonly #settings: DurableCheckpointSettings;
+  #ignoresSavedCwd = false;
 
-  constructor(store: CheckpointStore, agentKey: string, settings: ArchiveSettings) {
+  constructor(store: CheckpointStore, agentKey: string, settings: DurableCheckpointSettings) {
     this.#store = store;
     this.#agentKey = agentKey;
     this.#settings = settings;
   }
 
   /** From here on the working folder of a checkpoint is not gone back to: the session has been given another. */
-  stayHere(): void {
-    this.#stays = true;
+  ignoreSavedCwd(): void {
+    this.#ignoresSavedCwd = true;
   }
 
   /** Saves the names of an idle kernel, which is no use for anything else meanwhile. */
-  async write(kernel: Kernel, { kind, name, execution }: Purpose): Promise<Manifest> {
+  async write(kernel: Kernel, { kind, name, execution }: CheckpointLabel): Promise<Manifest> {
     const { limitBytes, seconds, clock } = this.#settings;
     await using writer = await this.#store.begin(this.#agentKey);
-    using intake = new Intake(writer, kernel.budget, limitBytes + OVERHEAD_BYTES);
+    using intake = new SegmentWriter(writer, kernel.budget, limitBytes + OVERHEAD_BYTES);
     const { python, saved, lost, failed } = await kernel.save({ limitBytes, seconds }, (header, bytes) =>
       intake.take(header, bytes),
     );
@@ -129,7 +129,7 @@ export class Archive {
   }
 
   /** Deletes all saves; checkpoints stay. */
-  async forgetSaves(): Promise<void> {
+  async deleteSaves(): Promise<void> {
     await this.#prune(0);
   }
 
@@ -141,7 +141,7 @@ export class Archive {
     let index = 0;
     for await (const bytes of this.#store.segments(this.#agentKey, manifest)) {
       const { kind, names, portable } = manifest.segments[index++] as Segment;
-      if (kind === FOLDER && this.#stays) continue;
+      if (kind === FOLDER && this.#ignoresSavedCwd) continue;
       if (bytes) yield { header: { kind, names, portable }, bytes };
       else damaged.push(...names.map(damagedName));
     }
@@ -156,7 +156,7 @@ function damagedError({ id }: Manifest, lost: readonly LostName[]): CellaError {
 }
 
 /** Failures to save or to load that are no fault of the storage. */
-const LOST_BY_THE_CODE: ReadonlySet<string> = new Set([
+const KERNEL_FAULTS: ReadonlySet<string> = new Set([
   'SAVE_FAILED',
   'KERNEL_DIED',
   'KERNEL_OUT_OF_MEMORY',
@@ -164,12 +164,12 @@ const LOST_BY_THE_CODE: ReadonlySet<string> = new Set([
   'KERNEL_PROTOCOL',
 ]);
 
-export function lostByTheCode(error: unknown): error is CellaError {
-  return error instanceof CellaError && LOST_BY_THE_CODE.has(error.code);
+export function isKernelFault(error: unknown): error is CellaError {
+  return error instanceof CellaError && KERNEL_FAULTS.has(error.code);
 }
 
 /** Takes the parts of a kernel's names as they come, and keeps the kernel from sending faster than they are written. */
-class Intake implements Disposable {
+class SegmentWriter implements Disposable {
   readonly #writer: CheckpointWriter;
   readonly #budget: Kernel['budget'];
   readonly #mostBytes: number;

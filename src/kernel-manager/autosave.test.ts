@@ -2,8 +2,8 @@ import { availableParallelism } from 'node:os';
 import { expect, test, vi } from 'vitest';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
-import type { Archive } from './archive.ts';
-import { Saver } from './saver.ts';
+import { Autosave } from './autosave.ts';
+import type { DurableCheckpoints } from './durable-checkpoints.ts';
 
 test('of many kernels that came to rest together, a few at a time are copied to be saved, and every one is', async () => {
   const kernels = 20 * availableParallelism();
@@ -18,17 +18,17 @@ test('of many kernels that came to rest together, a few at a time are copied to 
   };
   for (let execution = 0; execution < kernels; execution++) {
     const copy = { close: async () => void copies-- } as unknown as Kernel;
-    const saver = new Saver({
+    const saver = new Autosave({
       afterMs: 1,
-      archive: { write } as unknown as Archive,
-      freeze: async (frozen) => {
+      durableCheckpoints: { write } as unknown as DurableCheckpoints,
+      fork: async (frozen) => {
         copies++;
         frozen();
         return { kernel: copy, execution };
       },
       onSaved: () => void saved.push(execution),
     });
-    saver.ended();
+    saver.changed();
   }
   await vi.waitFor(() => expect(saved).toHaveLength(kernels));
   expect(new Set(saved).size).toBe(kernels);

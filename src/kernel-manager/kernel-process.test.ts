@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { KernelHost } from '../environments/kernel-host.ts';
-import { Life } from './life.ts';
-import { Quarters } from './quarters.ts';
-import { unlimited } from './slots.ts';
+import { KernelProcess } from './kernel-process.ts';
+import { unlimitedSlots } from './kernel-slots.ts';
+import { SharedEnvironment } from './shared-environment.ts';
 
 /** As much of an enclosure as its quarters meet: it ends when it is told to. */
 function enclosure(): { enclosure: KernelHost; end: () => void } {
@@ -11,14 +11,14 @@ function enclosure(): { enclosure: KernelHost; end: () => void } {
   return { enclosure: part as unknown as KernelHost, end: closing.resolve };
 }
 
-function life(): Life {
+function life(): KernelProcess {
   const options = {
     moments: { most: 5, undo: 5, bytes: 1000 },
     onDenied: () => {},
     background: () => {},
-    slots: unlimited,
+    slots: unlimitedSlots,
   };
-  return new Life(options, { hibernate: async () => {} });
+  return new KernelProcess(options, { hibernate: async () => {} });
 }
 
 const moment = (twin: number) => ({ twin, id: `moment-${twin}`, createdAt: 0, execution: 0 });
@@ -26,20 +26,20 @@ const moment = (twin: number) => ({ twin, id: `moment-${twin}`, createdAt: 0, ex
 test('quarters that take their time to end take no moment of the next ones with them', async () => {
   const agent = life();
   const [old, next] = [enclosure(), enclosure()];
-  agent.moveTo(new Quarters(old.enclosure));
-  agent.moments.keep(moment(1));
-  const left = agent.leave('the sandbox ran out of memory', { keepSlot: true });
-  agent.moveTo(new Quarters(next.enclosure));
-  agent.moments.keep(moment(2));
+  agent.useEnvironment(new SharedEnvironment(old.enclosure));
+  agent.checkpoints.add(moment(1));
+  const left = agent.release('the sandbox ran out of memory', { keepSlot: true });
+  agent.useEnvironment(new SharedEnvironment(next.enclosure));
+  agent.checkpoints.add(moment(2));
   old.end();
   await left;
-  expect(agent.moments.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
+  expect(agent.checkpoints.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
 });
 
 test('an open transaction ends with the quarters that its twin is in', async () => {
   const agent = life();
   const old = enclosure();
-  agent.moveTo(new Quarters(old.enclosure));
+  agent.useEnvironment(new SharedEnvironment(old.enclosure));
   agent.transaction.begin();
   agent.transaction.leaveOpen(7);
   agent.transaction.end();

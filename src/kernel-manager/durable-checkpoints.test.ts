@@ -6,7 +6,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { KernelBudget } from '../kernel/kernel-budget.ts';
 import type { PartHeader } from '../protocol/kernel-payloads.ts';
 import { FileStorage } from '../storage/file/storage.ts';
-import { Archive } from './archive.ts';
+import { DurableCheckpoints } from './durable-checkpoints.ts';
 
 type Part = (header: PartHeader, bytes: Buffer) => void;
 
@@ -22,14 +22,14 @@ function kernelWith(text: { now: string }): Kernel {
   return kernel as unknown as Kernel;
 }
 
-async function archiveAt(clock: () => number): Promise<Archive> {
+async function archiveAt(clock: () => number): Promise<DurableCheckpoints> {
   const folder = await mkdtemp(join(tmpdir(), 'cella-archive-'));
   const storage = await FileStorage.open(folder);
   onTestFinished(async () => {
     await storage.close();
     await rm(folder, { recursive: true });
   });
-  return new Archive(storage.checkpoints, 'agent', { limitBytes: 1e6, seconds: 5, clock });
+  return new DurableCheckpoints(storage.checkpoints, 'agent', { limitBytes: 1e6, seconds: 5, clock });
 }
 
 test('a clock that is set back changes neither which save is the newest nor makes one younger than now', async () => {

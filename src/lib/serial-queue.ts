@@ -1,6 +1,6 @@
-/** One thing at a time, in the order in which they came, but for what cannot wait; at once where nothing is before it. */
+/** Runs one piece of work at a time, in the order it came. `runNext` goes before all that waits. Work starts synchronously if nothing runs. */
 
-export class Turns {
+export class SerialQueue {
   readonly #urgent: (() => void)[] = [];
   readonly #waiting: (() => void)[] = [];
   #taken = 0;
@@ -10,18 +10,18 @@ export class Turns {
     return this.#taken === 0;
   }
 
-  take<T>(work: () => Promise<T>): Promise<T> {
+  run<T>(work: () => Promise<T>): Promise<T> {
     return this.#enter(this.#waiting, work);
   }
 
   /** After the one whose turn it is, and before all who wait. */
-  takeNext<T>(work: () => Promise<T>): Promise<T> {
+  runNext<T>(work: () => Promise<T>): Promise<T> {
     return this.#enter(this.#urgent, work);
   }
 
   /** Resolves when everything that was asked for so far is over. */
   async idle(): Promise<void> {
-    if (!this.free) await this.take(async () => {});
+    if (!this.free) await this.run(async () => {});
   }
 
   #enter<T>(queue: (() => void)[], work: () => Promise<T>): Promise<T> {
