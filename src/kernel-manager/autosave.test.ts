@@ -18,17 +18,17 @@ test('of many kernels that came to rest together, a few at a time are copied to 
   };
   for (let execution = 0; execution < kernels; execution++) {
     const copy = { close: async () => void copies-- } as unknown as Kernel;
-    const saver = new Autosave({
+    const autosave = new Autosave({
       afterMs: 1,
       durableCheckpoints: { write } as unknown as DurableCheckpoints,
-      fork: async (frozen) => {
+      fork: async (forked) => {
         copies++;
-        frozen();
+        forked();
         return { kernel: copy, execution };
       },
       onSaved: () => void saved.push(execution),
     });
-    saver.changed();
+    autosave.changed();
   }
   await vi.waitFor(() => expect(saved).toHaveLength(kernels));
   expect(new Set(saved).size).toBe(kernels);

@@ -25,7 +25,7 @@ interface AutosaveOptions {
    * A copy of the kernel to save from; undefined where there is nothing to save now, or it was saved in place. Calls
    * `frozen` once there is a copy, before anything else can be done with the kernel.
    */
-  readonly fork: (frozen: () => void) => Promise<SaveFork | undefined>;
+  readonly fork: (forked: () => void) => Promise<SaveFork | undefined>;
   readonly onSaved: ((manifest: Manifest) => void) | undefined;
 }
 
@@ -93,7 +93,7 @@ export class Autosave {
   }
 
   async write(kernel: Kernel, purpose: CheckpointLabel): Promise<Manifest> {
-    if (!this.#options.durableCheckpoints) throw new Error('there is no archive to write to');
+    if (!this.#options.durableCheckpoints) throw new Error('there is no storage to write to');
     return await this.#options.durableCheckpoints.write(kernel, purpose);
   }
 
@@ -106,10 +106,10 @@ export class Autosave {
     if (!this.#changed || this.#closed) return;
     const written = Promise.withResolvers<void>();
     try {
-      const frozen = await this.#options.fork(() => {
+      const forked = await this.#options.fork(() => {
         this.#written = written.promise;
       });
-      if (frozen) await this.#writeFork(frozen);
+      if (forked) await this.#writeFork(forked);
     } finally {
       written.resolve();
     }
@@ -130,36 +130,36 @@ export class Autosave {
 
 /** A fork of the kernel as it is between two cells. Undefined where there is nothing to save now, or it has saved itself. */
 export async function forkForSave(
-  life: KernelProcess,
-  saver: Autosave,
-  frozen: () => void,
+  kernelProcess: KernelProcess,
+  autosave: Autosave,
+  forked: () => void,
 ): Promise<SaveFork | undefined> {
-  const { kernel, executions: execution } = life;
-  if (!kernel?.idle || life.transaction.open !== undefined) return undefined;
-  const quarters = life.requireShared;
-  if (quarters.environment.forkless) {
-    await saver.saveInPlace(kernel, execution);
+  const { kernel, executions: execution } = kernelProcess;
+  if (!kernel?.idle || kernelProcess.transaction.open !== undefined) return undefined;
+  const shared = kernelProcess.requireShared;
+  if (shared.environment.forkless) {
+    await autosave.saveInPlace(kernel, execution);
     return undefined;
   }
   try {
-    const twin = await takeSnapshot(kernel, quarters);
-    const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
+    const snapshot = await takeSnapshot(kernel, shared);
+    const link = await shared.launch({ env: {}, from: { twin: snapshot, keep: false } });
     const copy = new Kernel(link, { background: () => {} });
-    await waitReady(copy, { fromTwin: true });
-    frozen();
+    await waitReady(copy, { fromSnapshot: true });
+    forked();
     return { kernel: copy, execution };
   } catch (error) {
     if (!(error instanceof CellaError) || error.code !== 'FORK_UNSAFE') throw error;
     // Threads run: it saves itself, and whoever comes next waits.
-    await saver.saveInPlace(kernel, execution);
+    await autosave.saveInPlace(kernel, execution);
     return undefined;
   }
 }
 
 /** The last save of a kernel that is about to end. */
-export async function saveBeforeEnd({ kernel, executions }: KernelProcess, saver: Autosave): Promise<void> {
+export async function saveBeforeEnd({ kernel, executions }: KernelProcess, autosave: Autosave): Promise<void> {
   try {
-    if (kernel) await saver.saveInPlace(kernel, executions);
+    if (kernel) await autosave.saveInPlace(kernel, executions);
   } catch (error) {
     // By the code's own doing: whoever wakes the kernel next hears how old its last save is.
     if (!isKernelFault(error)) throw error;
@@ -169,11 +169,11 @@ export async function saveBeforeEnd({ kernel, executions }: KernelProcess, saver
 /** A durable checkpoint of this moment. */
 export async function saveCheckpoint(
   kernel: Kernel,
-  saver: Autosave,
+  autosave: Autosave,
   purpose: { readonly execution: number; readonly name?: string },
 ): Promise<Manifest> {
   try {
-    return await saver.write(kernel, { kind: 'checkpoint', ...purpose });
+    return await autosave.write(kernel, { kind: 'checkpoint', ...purpose });
   } catch (cause) {
     // It may have died before it was asked: then it is not idle, but nothing runs either.
     const busy = cause instanceof CellaError && cause.code === 'KERNEL_BUSY';

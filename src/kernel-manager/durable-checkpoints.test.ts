@@ -34,26 +34,26 @@ async function archiveAt(clock: () => number): Promise<DurableCheckpoints> {
 
 test('a clock that is set back changes neither which save is the newest nor makes one younger than now', async () => {
   let now = 1_700_000_000_000;
-  const archive = await archiveAt(() => now);
+  const durableCheckpoints = await archiveAt(() => now);
   const text = { now: 'first' };
   const kernel = kernelWith(text);
-  const first = await archive.write(kernel, { kind: 'save', execution: 1 });
+  const first = await durableCheckpoints.write(kernel, { kind: 'save', execution: 1 });
   now -= 86_400_000;
   text.now = 'second';
-  const second = await archive.write(kernel, { kind: 'save', execution: 2 });
-  expect((await archive.saves()).map(({ id }) => id)).toEqual([second.id, first.id]);
-  expect(archive.age(first)).toBe(0);
+  const second = await durableCheckpoints.write(kernel, { kind: 'save', execution: 2 });
+  expect((await durableCheckpoints.saves()).map(({ id }) => id)).toEqual([second.id, first.id]);
+  expect(durableCheckpoints.age(first)).toBe(0);
   now = -5;
-  expect((await archive.write(kernel, { kind: 'save', execution: 3 })).createdAt).toBe(0);
+  expect((await durableCheckpoints.write(kernel, { kind: 'save', execution: 3 })).createdAt).toBe(0);
 });
 
 test('the newest two automatic saves are kept, and every checkpoint that was asked for', async () => {
-  const archive = await archiveAt(Date.now);
+  const durableCheckpoints = await archiveAt(Date.now);
   const kernel = kernelWith({ now: 'text' });
-  const asked = await archive.write(kernel, { kind: 'checkpoint', name: 'mine', execution: 0 });
+  const asked = await durableCheckpoints.write(kernel, { kind: 'checkpoint', name: 'mine', execution: 0 });
   const saves = [];
   for (let execution = 1; execution <= 4; execution++)
-    saves.push(await archive.write(kernel, { kind: 'save', execution }));
-  const kept = (await archive.list()).map(({ id }) => id);
+    saves.push(await durableCheckpoints.write(kernel, { kind: 'save', execution }));
+  const kept = (await durableCheckpoints.list()).map(({ id }) => id);
   expect(kept).toEqual([asked.id, ...saves.slice(-2).map(({ id }) => id)]);
 });

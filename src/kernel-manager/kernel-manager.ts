@@ -43,23 +43,24 @@ export class KernelManager implements SlotHolder {
 
   constructor(options: KernelManagerOptions) {
     this.#options = options;
-    const { durableCheckpoints: archive, saveAfterMs, slots, onSaved, clock } = options;
-    const { queue: turns } = this;
-    const life = new KernelProcess(options, this);
-    const saver = new Autosave({
+    const { durableCheckpoints, saveAfterMs, slots, onSaved, clock } = options;
+    const { queue } = this;
+    const kernelProcess = new KernelProcess(options, this);
+    const autosave = new Autosave({
       afterMs: saveAfterMs,
-      durableCheckpoints: archive,
+      durableCheckpoints,
       // A kernel is not idle meanwhile: those who wait for a place have not been able to count on it.
-      fork: (frozen) => turns.run(() => forkForSave(life, saver, frozen)).finally(() => slots.hibernateIdle()),
+      fork: (forked) =>
+        queue.run(() => forkForSave(kernelProcess, autosave, forked)).finally(() => slots.hibernateIdle()),
       onSaved,
     });
-    const recovery = new Recovery(options, life, saver);
-    const history = new KernelRollback(life, saver, clock);
-    this.#process = life;
-    this.#autosave = saver;
+    const recovery = new Recovery(options, kernelProcess, autosave);
+    const rollback = new KernelRollback(kernelProcess, autosave, clock);
+    this.#process = kernelProcess;
+    this.#autosave = autosave;
     this.#recovery = recovery;
-    this.#rollback = history;
-    this.#cells = new CellRunner({ process: life, recovery, rollback: history, autosave: saver, queue: turns });
+    this.#rollback = rollback;
+    this.#cells = new CellRunner({ kernelProcess, recovery, rollback, autosave, queue });
   }
 
   get kernel(): Kernel | undefined {
@@ -82,9 +83,9 @@ export class KernelManager implements SlotHolder {
   }
 
   get idleSince(): number | undefined {
-    const { kernel, attached: guests } = this.#process;
+    const { kernel, attached } = this.#process;
     // Without storage it cannot be put to sleep.
-    const canSleep = this.#options.durableCheckpoints !== undefined && this.queue.free && kernel?.idle && !guests.any;
+    const canSleep = this.#options.durableCheckpoints !== undefined && this.queue.free && kernel?.idle && !attached.any;
     return canSleep ? this.#idleSince : undefined;
   }
 
@@ -144,12 +145,12 @@ export class KernelManager implements SlotHolder {
     return this.#process.checkpoints.find(idOrName);
   }
 
-  removeCheckpoint(moment: LiveCheckpoint): void {
-    this.#process.checkpoints.remove(moment);
+  removeCheckpoint(checkpoint: LiveCheckpoint): void {
+    this.#process.checkpoints.remove(checkpoint);
   }
 
-  async restoreCheckpoint(moment: LiveCheckpoint): Promise<void> {
-    await this.#rollback.restore(moment);
+  async restoreCheckpoint(checkpoint: LiveCheckpoint): Promise<void> {
+    await this.#rollback.restore(checkpoint);
     this.#recovery.resetCrashes();
   }
 
@@ -159,12 +160,12 @@ export class KernelManager implements SlotHolder {
   }
 
   /** Another kernel with the same memory, for another keeper: it lives in the same quarters. */
-  async fork(from: LiveCheckpoint | undefined): Promise<{ quarters: SharedEnvironment; link: KernelConnection }> {
+  async fork(from: LiveCheckpoint | undefined): Promise<{ shared: SharedEnvironment; link: KernelConnection }> {
     const kernel = await this.ensureRunning();
-    const quarters = this.#process.requireShared;
-    const twin = from?.snapshot ?? (await takeSnapshot(kernel, quarters));
-    const link = await quarters.launch({ env: {}, from: { twin, keep: from !== undefined }, reseed: true });
-    return { quarters, link };
+    const shared = this.#process.requireShared;
+    const snapshot = from?.snapshot ?? (await takeSnapshot(kernel, shared));
+    const link = await shared.launch({ env: {}, from: { twin: snapshot, keep: from !== undefined }, reseed: true });
+    return { shared, link };
   }
 
   /** Makes sure that another kernel may live. */
@@ -173,12 +174,12 @@ export class KernelManager implements SlotHolder {
   }
 
   /** Takes over a kernel that was branched off another. */
-  async adopt(quarters: SharedEnvironment, link: KernelConnection, executions: number): Promise<void> {
-    const life = this.#process;
-    life.startFrom = EMPTY;
-    life.executions = executions;
-    life.useEnvironment(quarters);
-    await life.attach(link, undefined, { fromTwin: true });
+  async adopt(shared: SharedEnvironment, link: KernelConnection, executions: number): Promise<void> {
+    const kernelProcess = this.#process;
+    kernelProcess.startFrom = EMPTY;
+    kernelProcess.executions = executions;
+    kernelProcess.useEnvironment(shared);
+    await kernelProcess.attach(link, undefined, { fromSnapshot: true });
     // What the key had before is nothing that this kernel may recover.
     await this.#autosave.deleteSaves();
     this.#autosave.changed();
@@ -209,11 +210,11 @@ export class KernelManager implements SlotHolder {
 
   /** Replaces every name by those of a durable checkpoint, in a fresh kernel. */
   async load(manifest: Manifest): Promise<LoadedPayload> {
-    const archive = this.#options.durableCheckpoints;
-    if (!archive) throw new CellaError('CHECKPOINT_NOT_FOUND', 'This session has no storage.');
-    await archive.check(manifest);
+    const durableCheckpoints = this.#options.durableCheckpoints;
+    if (!durableCheckpoints) throw new CellaError('CHECKPOINT_NOT_FOUND', 'This session has no storage.');
+    await durableCheckpoints.check(manifest);
     await this.#clear();
-    const loaded = await archive.read(await this.ensureRunning(), manifest);
+    const loaded = await durableCheckpoints.read(await this.ensureRunning(), manifest);
     this.#autosave.changed();
     return loaded;
   }
@@ -297,7 +298,7 @@ export class KernelManager implements SlotHolder {
 }
 
 interface CellRunnerParts {
-  readonly process: KernelProcess;
+  readonly kernelProcess: KernelProcess;
   readonly recovery: Recovery;
   readonly rollback: KernelRollback;
   readonly autosave: Autosave;
@@ -321,73 +322,73 @@ class CellRunner {
 
   /** What it returns is over when the transaction is. */
   async execute(execution: KernelExecution, policy: TransactionPolicy): Promise<void> {
-    const { process: life, recovery } = this.#parts;
+    const { kernelProcess, recovery } = this.#parts;
     // With its sandbox a transaction ends too, though the death of the kernel may be a moment from being known.
-    if (life.transaction.open !== undefined && life.shared?.environment.alive === false) {
-      await life.kernel?.died;
+    if (kernelProcess.transaction.open !== undefined && kernelProcess.shared?.environment.alive === false) {
+      await kernelProcess.kernel?.died;
       await recovery.ensureRunning();
     }
-    if (life.transaction.open !== undefined) {
+    if (kernelProcess.transaction.open !== undefined) {
       throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
     }
-    const keeps = policy !== 'commit_always' || life.checkpoints.limits.undo > 0;
-    const kernel = keeps || !life.kernel?.idle ? await recovery.ensureRunning() : life.kernel;
-    const ready = keeps ? await this.#prepare(kernel, policy) : { kernel, twin: undefined };
+    const keeps = policy !== 'commit_always' || kernelProcess.checkpoints.limits.undo > 0;
+    const kernel = keeps || !kernelProcess.kernel?.idle ? await recovery.ensureRunning() : kernelProcess.kernel;
+    const ready = keeps ? await this.#prepare(kernel, policy) : { kernel, snapshot: undefined };
     await this.#run(execution, policy, ready);
   }
 
   /** Ends what runs, and comes before all that waits. */
   async preempt(work: () => Promise<void>): Promise<void> {
-    const { process: life, queue: turns } = this.#parts;
+    const { kernelProcess, queue } = this.#parts;
     let begun = false;
     this.#pendingPreempts++;
-    const turn = turns.runNext(() => {
+    const turn = queue.runNext(() => {
       begun = true;
       this.#pendingPreempts--;
       return work();
     });
     if (begun) return await turn;
-    await Promise.all([turn, life.kill()]);
+    await Promise.all([turn, kernelProcess.kill()]);
   }
 
   async #run(
     execution: KernelExecution,
     policy: TransactionPolicy,
-    { kernel, snapshot: twin }: ReadyKernel,
+    { kernel, snapshot }: ReadyKernel,
   ): Promise<void> {
-    const { process: life, recovery, rollback: history, autosave: saver } = this.#parts;
+    const { kernelProcess, recovery, rollback, autosave } = this.#parts;
     if (recovery.over) throw sessionClosed();
     if (this.#pendingPreempts > 0) {
-      if (twin !== undefined) life.dropSnapshot(twin);
+      if (snapshot !== undefined) kernelProcess.dropSnapshot(snapshot);
       throw new CellaError('KERNEL_DIED', 'The kernel was reset or restarted before the cell began.');
     }
-    saver.cellStarted();
-    if (twin !== undefined) {
-      execution.settle = (result) => history.settleTransaction(twin, policy, result);
-      life.transaction.begin();
+    autosave.cellStarted();
+    if (snapshot !== undefined) {
+      execution.settle = (result) => rollback.settleTransaction(snapshot, policy, result);
+      kernelProcess.transaction.begin();
     }
     try {
       const { death } = await kernel.execute(execution);
       if (!death) recovery.resetCrashes();
     } finally {
-      life.transaction.end();
-      saver.changed();
+      kernelProcess.transaction.end();
+      autosave.changed();
     }
   }
 
   /** A kernel that turns out to have died before the cell began is brought back first, once: nothing has run yet. */
   async #prepare(kernel: Kernel, policy: TransactionPolicy): Promise<ReadyKernel> {
-    const twin = await this.#snapshotBefore(kernel, policy).catch((error: unknown) => ({ error }));
+    const snapshot = await this.#snapshotBefore(kernel, policy).catch((error: unknown) => ({ error }));
     if (kernel.dead && this.#pendingPreempts === 0) {
       const next = await this.#parts.recovery.ensureRunning();
       return { kernel: next, snapshot: await this.#snapshotBefore(next, policy) };
     }
-    if (typeof twin === 'object') throw twin.error;
-    return { kernel, snapshot: twin };
+    if (typeof snapshot === 'object') throw snapshot.error;
+    return { kernel, snapshot };
   }
 
   async #snapshotBefore(kernel: Kernel, policy: TransactionPolicy): Promise<number | undefined> {
-    const { requireShared: home } = this.#parts.process;
+    const { requireShared: home } = this.#parts.kernelProcess;
     if (policy !== 'commit_always') return await takeSnapshot(kernel, home);
     // For undo alone: a kernel that cannot be forked runs the cell all the same.
     return await takeSnapshot(kernel, home).catch(() => undefined);

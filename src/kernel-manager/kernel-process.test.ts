@@ -11,9 +11,9 @@ function enclosure(): { enclosure: KernelHost; end: () => void } {
   return { enclosure: part as unknown as KernelHost, end: closing.resolve };
 }
 
-function life(): KernelProcess {
+function kernelProcess(): KernelProcess {
   const options = {
-    moments: { most: 5, undo: 5, bytes: 1000 },
+    checkpointLimits: { maxCount: 5, undo: 5, maxBytes: 1000 },
     onDenied: () => {},
     background: () => {},
     slots: unlimitedSlots,
@@ -21,23 +21,23 @@ function life(): KernelProcess {
   return new KernelProcess(options, { hibernate: async () => {} });
 }
 
-const moment = (twin: number) => ({ twin, id: `moment-${twin}`, createdAt: 0, execution: 0 });
+const checkpoint = (snapshot: number) => ({ snapshot, id: `checkpoint-${snapshot}`, createdAt: 0, execution: 0 });
 
 test('quarters that take their time to end take no moment of the next ones with them', async () => {
-  const agent = life();
+  const agent = kernelProcess();
   const [old, next] = [enclosure(), enclosure()];
   agent.useEnvironment(new SharedEnvironment(old.enclosure));
-  agent.checkpoints.add(moment(1));
+  agent.checkpoints.add(checkpoint(1));
   const left = agent.release('the sandbox ran out of memory', { keepSlot: true });
   agent.useEnvironment(new SharedEnvironment(next.enclosure));
-  agent.checkpoints.add(moment(2));
+  agent.checkpoints.add(checkpoint(2));
   old.end();
   await left;
   expect(agent.checkpoints.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
 });
 
-test('an open transaction ends with the quarters that its twin is in', async () => {
-  const agent = life();
+test('an open transaction ends with the quarters that its snapshot is in', async () => {
+  const agent = kernelProcess();
   const old = enclosure();
   agent.useEnvironment(new SharedEnvironment(old.enclosure));
   agent.transaction.begin();

@@ -62,7 +62,7 @@ export class KernelProcess {
   constructor(options: KernelProcessOptions, holder: SlotHolder) {
     this.#options = options;
     this.#holder = holder;
-    this.checkpoints = new LiveCheckpoints(options.checkpointLimits, (twin) => this.dropSnapshot(twin));
+    this.checkpoints = new LiveCheckpoints(options.checkpointLimits, (snapshot) => this.dropSnapshot(snapshot));
   }
 
   get kernel(): Kernel | undefined {
@@ -94,12 +94,12 @@ export class KernelProcess {
     this.#slot = undefined;
   }
 
-  useEnvironment(quarters: SharedEnvironment): void {
-    this.#shared = quarters;
-    this.#releaseEnvironment = quarters.retain({
-      onGone: (twin, outOfMemory) => {
-        if (twin === this.transaction.open) this.transaction.forget();
-        this.checkpoints.markGone(twin, outOfMemory ? 'memory ran out' : 'its process has ended');
+  useEnvironment(shared: SharedEnvironment): void {
+    this.#shared = shared;
+    this.#releaseEnvironment = shared.retain({
+      onGone: (snapshot, outOfMemory) => {
+        if (snapshot === this.transaction.open) this.transaction.forget();
+        this.checkpoints.markGone(snapshot, outOfMemory ? 'memory ran out' : 'its process has ended');
       },
       onDenied: (attempt) => this.#options.onDenied(attempt),
     });
@@ -111,8 +111,8 @@ export class KernelProcess {
   }
 
   /** Takes in the kernel at the other end, and gives it when it is ready. */
-  async attach(link: KernelConnection, notice: Notice | undefined, { fromTwin = false } = {}): Promise<Kernel> {
-    const quarters = this.requireShared;
+  async attach(link: KernelConnection, notice: Notice | undefined, { fromSnapshot = false } = {}): Promise<Kernel> {
+    const shared = this.requireShared;
     this.#deathExpected = false;
     const kernel = new Kernel(link, {
       background: this.#options.background,
@@ -124,17 +124,17 @@ export class KernelProcess {
     this.#kernel = kernel;
     void kernel.died.then((death) => {
       this.#options.onDied?.(death);
-      this.onDeath(kernel, quarters, death);
+      this.onDeath(kernel, shared, death);
     });
     try {
-      await waitReady(kernel, { fromTwin });
+      await waitReady(kernel, { fromSnapshot });
     } catch (error) {
       // It is nobody's kernel: whoever comes next must not find it.
       await kernel.kill();
-      throw quarters.environment.failure ?? error;
+      throw shared.environment.failure ?? error;
     }
-    if (this.#livePid !== quarters.environment.pid) {
-      this.#livePid = quarters.environment.pid;
+    if (this.#livePid !== shared.environment.pid) {
+      this.#livePid = shared.environment.pid;
       this.#options.onLive?.(this.#livePid);
     }
     this.startFrom = EMPTY;
@@ -153,12 +153,12 @@ export class KernelProcess {
   }
 
   /** A kernel has died: the next one makes up for it, unless it was asked for or another lives. */
-  onDeath(kernel: Kernel, quarters: SharedEnvironment, death: Death): void {
-    if (this.#shared === quarters && !quarters.environment.alive) this.checkpoints.markAllGone(ENDED);
+  onDeath(kernel: Kernel, shared: SharedEnvironment, death: Death): void {
+    if (this.#shared === shared && !shared.environment.alive) this.checkpoints.markAllGone(ENDED);
     if (this.#kernel !== kernel || this.#deathExpected) return;
     this.startFrom = { kind: 'died', cause: death };
     // Files in /tmp are memory too: a sandbox that ran out of it may have none left for the next kernel.
-    if (death.code === 'KERNEL_OUT_OF_MEMORY' && quarters.unshared && this.transaction.none) {
+    if (death.code === 'KERNEL_OUT_OF_MEMORY' && shared.unshared && this.transaction.none) {
       void this.release('the sandbox ran out of memory', { keepSlot: true });
     }
   }
@@ -168,7 +168,7 @@ export class KernelProcess {
     // Forks of the kernel may go on there: its guests do not.
     this.attached.killAll();
     const moveOut = this.#releaseEnvironment;
-    const quarters = this.#shared;
+    const shared = this.#shared;
     const kernel = this.#kernel;
     this.#releaseEnvironment = async () => {};
     this.#shared = undefined;
@@ -176,14 +176,14 @@ export class KernelProcess {
     this.transaction.forget();
     // Before all that takes time: another kernel may live elsewhere by then, with moments of its own.
     this.checkpoints.markAllGone(reason);
-    if (quarters && !quarters.unshared) await kernel?.close();
+    if (shared && !shared.unshared) await kernel?.close();
     await moveOut();
     await kernel?.died;
     if (!keepSlot) this.releaseSlot();
   }
 
-  dropSnapshot(twin: number): void {
-    this.#shared?.environment.dropSnapshot(twin);
+  dropSnapshot(snapshot: number): void {
+    this.#shared?.environment.dropSnapshot(snapshot);
   }
 }
 

@@ -35,10 +35,10 @@ export class Recovery {
   #total = 0;
   #stage: 'open' | 'abandoned' | 'closed' = 'open';
 
-  constructor(options: RecoveryOptions, life: KernelProcess, saver: Autosave) {
+  constructor(options: RecoveryOptions, kernelProcess: KernelProcess, autosave: Autosave) {
     this.#options = options;
-    this.#process = life;
-    this.#autosave = saver;
+    this.#process = kernelProcess;
+    this.#autosave = autosave;
   }
 
   /** How often the kernel was brought back after it had died. */
@@ -103,36 +103,36 @@ export class Recovery {
   }
 
   async #startOnce(): Promise<Kernel> {
-    const { environments: place, durableCheckpoints: archive } = this.#options;
-    const life = this.#process;
+    const { environments, durableCheckpoints } = this.#options;
+    const kernelProcess = this.#process;
     let first: Promise<KernelConnection> | undefined;
     let fresh = false;
-    if (!life.shared?.environment.alive) {
-      await life.releaseEnvironment();
+    if (!kernelProcess.shared?.environment.alive) {
+      await kernelProcess.releaseEnvironment();
       // Numbers begin anew in the next one.
-      life.checkpoints.markAllGone(ENDED);
-      life.transaction.forget();
-      const opened = await place.open();
+      kernelProcess.checkpoints.markAllGone(ENDED);
+      kernelProcess.transaction.forget();
+      const opened = await environments.open();
       first = opened.first;
       fresh = opened.fresh;
-      life.useEnvironment(new SharedEnvironment(opened.enclosure));
+      kernelProcess.useEnvironment(new SharedEnvironment(opened.enclosure));
     }
-    const quarters = life.requireShared;
+    const shared = kernelProcess.requireShared;
     // Looked for while the kernel starts. An agent that had no folder has no saves.
-    const comesBack = !fresh && life.startFrom.kind !== 'empty';
-    if (archive && comesBack) this.#saves = this.#autosave.settled().then(() => archive.saves());
+    const comesBack = !fresh && kernelProcess.startFrom.kind !== 'empty';
+    if (durableCheckpoints && comesBack) this.#saves = this.#autosave.settled().then(() => durableCheckpoints.saves());
     // A transaction that nobody decided is rolled back by the death of its kernel.
-    const twin = life.transaction.forget();
-    if (twin !== undefined && life.cause) return await this.#rollBack(quarters, twin);
-    const link = await (first ?? quarters.launch(place.launchOptions()));
+    const snapshot = kernelProcess.transaction.forget();
+    if (snapshot !== undefined && kernelProcess.cause) return await this.#rollBack(shared, snapshot);
+    const link = await (first ?? shared.launch(environments.launchOptions()));
     return await this.#startFromSave(link, comesBack);
   }
 
   /** Everything is as it was when the transaction began. */
-  async #rollBack(quarters: SharedEnvironment, twin: number): Promise<Kernel> {
+  async #rollBack(shared: SharedEnvironment, snapshot: number): Promise<Kernel> {
     const { cause } = this.#process;
-    const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
-    const kernel = await this.#process.attach(link, undefined, { fromTwin: true });
+    const link = await shared.launch({ env: {}, from: { twin: snapshot, keep: false } });
+    const kernel = await this.#process.attach(link, undefined, { fromSnapshot: true });
     const restored = namesIn(await kernel.introspect('variables', {}));
     if (cause) kernel.notice = { recovered: { cause, savedAgoMs: 0, restored, lost: [] } };
     return kernel;
@@ -140,20 +140,20 @@ export class Recovery {
 
   /** A fresh kernel, with the last save in it where there is one to come back to. */
   async #startFromSave(link: KernelConnection, comesBack: boolean): Promise<Kernel> {
-    const life = this.#process;
-    const { cause } = life;
+    const kernelProcess = this.#process;
+    const { cause } = kernelProcess;
     const saves = await this.#saves;
     this.#saves = Promise.resolve([]);
     if (cause) {
       this.#consecutiveCrashes++;
       this.#total++;
     }
-    const { durableCheckpoints: archive, environments: place } = this.#options;
-    if (archive && saves.length > 0)
-      return await restoreLastSave(life, link, { saves, durableCheckpoints: archive, environments: place });
+    const { durableCheckpoints, environments } = this.#options;
+    if (durableCheckpoints && saves.length > 0)
+      return await restoreLastSave(kernelProcess, link, { saves, durableCheckpoints, environments });
     const lost = comesBack ? await this.#unreadable() : [];
     const told = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
-    return await life.attach(link, cause || lost.length > 0 ? told : undefined);
+    return await kernelProcess.attach(link, cause || lost.length > 0 ? told : undefined);
   }
 
   /** An agent whose saves are all damaged must hear why it has no names. */
@@ -191,42 +191,43 @@ interface SaveSources {
 
 /** Tries the saves one by one: one that is damaged, or ends its kernel, must not keep the agent from going on. */
 async function restoreLastSave(
-  life: KernelProcess,
+  kernelProcess: KernelProcess,
   link: KernelConnection,
-  { saves, durableCheckpoints: archive, environments: place }: SaveSources,
+  { saves, durableCheckpoints, environments }: SaveSources,
 ): Promise<Kernel> {
-  const quarters = life.requireShared;
-  const before = life.startFrom;
-  const { cause } = life;
-  let kernel = await life.attach(link, undefined);
+  const shared = kernelProcess.requireShared;
+  const before = kernelProcess.startFrom;
+  const { cause } = kernelProcess;
+  let kernel = await kernelProcess.attach(link, undefined);
   let told: Woken | undefined;
   try {
     for (const save of saves) {
-      life.expectDeath();
-      const savedAgoMs = archive.age(save);
+      kernelProcess.expectDeath();
+      const savedAgoMs = durableCheckpoints.age(save);
       try {
-        const { restored, lost } = await archive.read(kernel, save);
+        const { restored, lost } = await durableCheckpoints.read(kernel, save);
         const all = [...lost, ...save.lost.filter(({ name }) => !lost.some((one) => one.name === name))];
         told = { savedAgoMs, restored, lost: all };
-        life.executions = Math.max(life.executions, save.execution);
+        kernelProcess.executions = Math.max(kernelProcess.executions, save.execution);
         break;
       } catch (error) {
         const unusable = isKernelFault(error) || (error instanceof CellaError && error.code === 'CHECKPOINT_DAMAGED');
         if (!unusable) throw error;
         const reason = `it could not be loaded: ${error.message}`;
         told ??= { savedAgoMs, restored: [], lost: [...save.saved.map((name) => ({ name, reason })), ...save.lost] };
-        if (kernel.dead) kernel = await life.attach(await quarters.launch(place.launchOptions()), undefined);
+        if (kernel.dead)
+          kernel = await kernelProcess.attach(await shared.launch(environments.launchOptions()), undefined);
       }
     }
   } catch (error) {
     // Whoever tries next begins with the saves again.
     const death = cause ?? kernel.dead;
-    life.startFrom = death ? { kind: 'died', cause: death } : before;
+    kernelProcess.startFrom = death ? { kind: 'died', cause: death } : before;
     throw error;
   } finally {
-    life.expectDeath(false);
+    kernelProcess.expectDeath(false);
   }
   if (told) kernel.notice = cause ? { recovered: { ...told, cause } } : { woken: told };
-  if (kernel.dead) life.onDeath(kernel, quarters, kernel.dead);
+  if (kernel.dead) kernelProcess.onDeath(kernel, shared, kernel.dead);
   return kernel;
 }

@@ -16,24 +16,24 @@ export class KernelRollback {
   readonly #autosave: Autosave;
   readonly #clock: Clock;
 
-  constructor(life: KernelProcess, saver: Autosave, clock: Clock) {
-    this.#process = life;
-    this.#autosave = saver;
+  constructor(kernelProcess: KernelProcess, autosave: Autosave, clock: Clock) {
+    this.#process = kernelProcess;
+    this.#autosave = autosave;
     this.#clock = clock;
   }
 
   /** What becomes of a cell that has run, and of the twin from before it. */
-  async settleTransaction(twin: number, policy: TransactionPolicy, result: ResultEvent): Promise<ResultEvent> {
+  async settleTransaction(snapshot: number, policy: TransactionPolicy, result: ResultEvent): Promise<ResultEvent> {
     const failed = result.status !== 'ok';
     const back =
       policy === 'rollback_always' || (failed && (policy === 'commit_on_success' || policy === 'rollback_on_failure'));
     // A death decides an explicit one.
-    if (back || (policy === 'explicit' && result.death)) return await this.#rollbackAfter(twin, result);
+    if (back || (policy === 'explicit' && result.death)) return await this.#rollbackAfter(snapshot, result);
     if (policy === 'explicit') {
-      this.#process.transaction.leaveOpen(twin);
+      this.#process.transaction.leaveOpen(snapshot);
       return { ...result, transaction: 'open' };
     }
-    if (this.#keepForUndo(twin)) await this.#evictToFit();
+    if (this.#keepForUndo(snapshot)) await this.#evictToFit();
     return policy === 'commit_always' ? result : { ...result, transaction: 'committed' };
   }
 
@@ -50,22 +50,22 @@ export class KernelRollback {
   }
 
   dropOpen(): void {
-    const twin = this.#process.transaction.forget();
-    if (twin !== undefined) this.#process.dropSnapshot(twin);
+    const snapshot = this.#process.transaction.forget();
+    if (snapshot !== undefined) this.#process.dropSnapshot(snapshot);
   }
 
   /** Keeps this moment of the kernel, to go back to or to fork from. */
   async addCheckpoint(kernel: Kernel, name?: string): Promise<LiveCheckpoint> {
-    const twin = await takeSnapshot(kernel, this.#process.requireShared);
-    const moment = { ...this.#newCheckpoint(twin), ...(name === undefined ? {} : { name }) };
-    this.#process.checkpoints.add(moment);
+    const snapshot = await takeSnapshot(kernel, this.#process.requireShared);
+    const checkpoint = { ...this.#newCheckpoint(snapshot), ...(name === undefined ? {} : { name }) };
+    this.#process.checkpoints.add(checkpoint);
     await this.#evictToFit();
-    return moment;
+    return checkpoint;
   }
 
-  async restore(moment: LiveCheckpoint): Promise<void> {
+  async restore(checkpoint: LiveCheckpoint): Promise<void> {
     await this.rollbackOpen();
-    await this.#rollbackTo(moment.snapshot, true);
+    await this.#rollbackTo(checkpoint.snapshot, true);
   }
 
   /** To before the last cell. Gives the number of executions that had been had by then. */
@@ -74,15 +74,15 @@ export class KernelRollback {
       await this.rollback();
       return this.#process.executions;
     }
-    const moment = this.#process.checkpoints.takeUndo();
-    await this.#rollbackTo(moment.snapshot, false);
-    return moment.execution;
+    const checkpoint = this.#process.checkpoints.takeUndo();
+    await this.#rollbackTo(checkpoint.snapshot, false);
+    return checkpoint.execution;
   }
 
   /** Where the place of the kernel has ended with it, there is nothing to go back to: the last save comes back. */
-  async #rollbackAfter(twin: number, result: ResultEvent): Promise<ResultEvent> {
+  async #rollbackAfter(snapshot: number, result: ResultEvent): Promise<ResultEvent> {
     try {
-      await this.#rollbackTo(twin, false);
+      await this.#rollbackTo(snapshot, false);
       return { ...result, transaction: 'rolled_back' };
     } catch (error) {
       if (!result.death) throw error;
@@ -92,17 +92,19 @@ export class KernelRollback {
   }
 
   /** The twin becomes the kernel, or, where it is kept, a fork of it. */
-  async #rollbackTo(twin: number, keep: boolean): Promise<void> {
-    const life = this.#process;
-    const quarters = life.requireShared;
-    await life.kill();
-    life.startFrom = EMPTY;
+  async #rollbackTo(snapshot: number, keep: boolean): Promise<void> {
+    const kernelProcess = this.#process;
+    const shared = kernelProcess.requireShared;
+    await kernelProcess.kill();
+    kernelProcess.startFrom = EMPTY;
     try {
-      await life.attach(await quarters.launch({ env: {}, from: { twin, keep } }), undefined, { fromTwin: true });
+      await kernelProcess.attach(await shared.launch({ env: {}, from: { twin: snapshot, keep } }), undefined, {
+        fromSnapshot: true,
+      });
     } catch (cause) {
       // The kernel has ended too: the last save comes back, and the next result says so.
-      const death = life.cause ?? life.kernel?.dead;
-      if (death) life.startFrom = { kind: 'died', cause: death };
+      const death = kernelProcess.cause ?? kernelProcess.kernel?.dead;
+      if (death) kernelProcess.startFrom = { kind: 'died', cause: death };
       if (!(cause instanceof CellaError) || cause.code === 'CHECKPOINT_GONE') throw cause;
       throw new CellaError('CHECKPOINT_GONE', `The kernel cannot go back. ${cause.message}`, { cause });
     }
@@ -110,11 +112,11 @@ export class KernelRollback {
   }
 
   /** Whether it is kept: where nothing can be undone nobody needs it. */
-  #keepForUndo(twin: number): boolean {
-    const { checkpoints: moments } = this.#process;
-    if (moments.limits.undo > 0) moments.addUndo(this.#newCheckpoint(twin));
-    else this.#process.dropSnapshot(twin);
-    return moments.limits.undo > 0;
+  #keepForUndo(snapshot: number): boolean {
+    const { checkpoints } = this.#process;
+    if (checkpoints.limits.undo > 0) checkpoints.addUndo(this.#newCheckpoint(snapshot));
+    else this.#process.dropSnapshot(snapshot);
+    return checkpoints.limits.undo > 0;
   }
 
   async #evictToFit(): Promise<void> {
@@ -122,7 +124,7 @@ export class KernelRollback {
     if (usage) this.#process.checkpoints.evictToFit(usage.twins);
   }
 
-  #newCheckpoint(twin: number): LiveCheckpoint {
-    return { snapshot: twin, id: randomUUID(), createdAt: this.#clock(), execution: this.#process.executions };
+  #newCheckpoint(snapshot: number): LiveCheckpoint {
+    return { snapshot, id: randomUUID(), createdAt: this.#clock(), execution: this.#process.executions };
   }
 }

@@ -22,20 +22,20 @@ export class SharedEnvironment {
 
   constructor(enclosure: KernelHost) {
     this.environment = enclosure;
-    enclosure.onGone = (twin, outOfMemory) => {
-      for (const tenant of this.#listeners) tenant.onGone(twin, outOfMemory);
+    enclosure.onGone = (snapshot, outOfMemory) => {
+      for (const listener of this.#listeners) listener.onGone(snapshot, outOfMemory);
     };
     // Which of them it was, nobody can tell from outside.
     enclosure.onDenied = (attempt) => {
-      for (const tenant of this.#listeners) tenant.onDenied(attempt);
+      for (const listener of this.#listeners) listener.onDenied(attempt);
     };
   }
 
   /** Whoever moves in must move out: with the last one the enclosure ends. */
-  retain(tenant: EnvironmentListener): () => Promise<void> {
-    this.#listeners.add(tenant);
+  retain(listener: EnvironmentListener): () => Promise<void> {
+    this.#listeners.add(listener);
     return async () => {
-      if (this.#listeners.delete(tenant) && this.#listeners.size === 0) await this.environment.close();
+      if (this.#listeners.delete(listener) && this.#listeners.size === 0) await this.environment.close();
     };
   }
 
@@ -60,18 +60,18 @@ const SNAPSHOT_READY_MS = 10_000;
 const HELLO_MS = 60_000;
 
 /** Freezes the kernel as it is, and gives the number of the twin. */
-export async function takeSnapshot(kernel: Kernel, quarters: SharedEnvironment): Promise<number> {
-  const twin = quarters.newSnapshotId();
-  await kernel.takeSnapshot(twin);
-  return twin;
+export async function takeSnapshot(kernel: Kernel, shared: SharedEnvironment): Promise<number> {
+  const snapshot = shared.newSnapshotId();
+  await kernel.takeSnapshot(snapshot);
+  return snapshot;
 }
 
 /**
  * A twin holds the memory of the code, which may have seen to it that it never becomes a kernel. And who starts kernels
  * may have been stopped.
  */
-export async function waitReady(kernel: Kernel, { fromTwin }: { readonly fromTwin: boolean }): Promise<void> {
-  const timer = setTimeout(() => void kernel.kill(), fromTwin ? SNAPSHOT_READY_MS : HELLO_MS);
+export async function waitReady(kernel: Kernel, { fromSnapshot }: { readonly fromSnapshot: boolean }): Promise<void> {
+  const timer = setTimeout(() => void kernel.kill(), fromSnapshot ? SNAPSHOT_READY_MS : HELLO_MS);
   try {
     await kernel.ready;
   } finally {

@@ -27,11 +27,11 @@ const MOST_REMEMBERED = 200;
 
 export class LiveCheckpoints {
   readonly limits: LiveCheckpointLimits;
-  readonly #drop: (twin: number) => void;
+  readonly #drop: (snapshot: number) => void;
   #kept: LiveCheckpoint[] = [];
   #undo: LiveCheckpoint[] = [];
 
-  constructor(limits: LiveCheckpointLimits, drop: (twin: number) => void) {
+  constructor(limits: LiveCheckpointLimits, drop: (snapshot: number) => void) {
     this.limits = limits;
     this.#drop = drop;
   }
@@ -41,11 +41,12 @@ export class LiveCheckpoints {
     return this.#kept;
   }
 
-  add(moment: LiveCheckpoint): void {
+  add(checkpoint: LiveCheckpoint): void {
     for (const old of this.#kept) {
-      if (moment.name !== undefined && old.name === moment.name) this.#evict(old, 'another has its name by now');
+      if (checkpoint.name !== undefined && old.name === checkpoint.name)
+        this.#evict(old, 'another has its name by now');
     }
-    this.#kept.push(moment);
+    this.#kept.push(checkpoint);
     const alive = this.#kept.filter(({ gone }) => gone === undefined);
     for (const old of alive.slice(0, Math.max(0, alive.length - this.limits.maxCount))) {
       this.#evict(old, `it was the oldest of more than ${this.limits.maxCount}`);
@@ -53,8 +54,8 @@ export class LiveCheckpoints {
     this.#kept = this.#kept.slice(-MOST_REMEMBERED);
   }
 
-  addUndo(moment: LiveCheckpoint): void {
-    this.#undo.push(moment);
+  addUndo(checkpoint: LiveCheckpoint): void {
+    this.#undo.push(checkpoint);
     for (const old of this.#undo.splice(0, Math.max(0, this.#undo.length - this.limits.undo))) this.#drop(old.snapshot);
   }
 
@@ -75,49 +76,49 @@ export class LiveCheckpoints {
     return found;
   }
 
-  remove(moment: LiveCheckpoint): void {
-    this.#kept = this.#kept.filter((one) => one !== moment);
+  remove(checkpoint: LiveCheckpoint): void {
+    this.#kept = this.#kept.filter((one) => one !== checkpoint);
     // The number of one that is gone may be that of another by now.
-    if (moment.gone === undefined) this.#drop(moment.snapshot);
+    if (checkpoint.gone === undefined) this.#drop(checkpoint.snapshot);
   }
 
   /** `sizes` are in bytes by twin. The oldest go until the rest fit: points to undo to before checkpoints. */
   evictToFit(sizes: Readonly<Record<string, number>>): void {
-    const size = ({ snapshot: twin }: LiveCheckpoint) => sizes[String(twin)] ?? 0;
+    const size = ({ snapshot }: LiveCheckpoint) => sizes[String(snapshot)] ?? 0;
     const alive = [...this.#undo, ...this.#kept.filter(({ gone }) => gone === undefined)];
-    let total = alive.reduce((sum, moment) => sum + size(moment), 0);
-    for (const moment of alive.slice(0, -1)) {
+    let total = alive.reduce((sum, checkpoint) => sum + size(checkpoint), 0);
+    for (const checkpoint of alive.slice(0, -1)) {
       if (total <= this.limits.maxBytes) return;
-      total -= size(moment);
-      this.#undo = this.#undo.filter((one) => one !== moment);
-      this.#evict(moment, 'checkpoints took too much memory, and it was the oldest');
+      total -= size(checkpoint);
+      this.#undo = this.#undo.filter((one) => one !== checkpoint);
+      this.#evict(checkpoint, 'checkpoints took too much memory, and it was the oldest');
     }
   }
 
   /** A frozen fork has ended by itself. */
-  markGone(twin: number, reason: string): void {
-    this.#undo = this.#undo.filter((moment) => moment.snapshot !== twin);
-    const moment = this.#kept.find((one) => one.snapshot === twin && one.gone === undefined);
-    if (moment) moment.gone = reason;
+  markGone(snapshot: number, reason: string): void {
+    this.#undo = this.#undo.filter((checkpoint) => checkpoint.snapshot !== snapshot);
+    const checkpoint = this.#kept.find((one) => one.snapshot === snapshot && one.gone === undefined);
+    if (checkpoint) checkpoint.gone = reason;
   }
 
   /** Every one of them has ended, with the place where they lived. */
   markAllGone(reason: string): void {
     this.#undo = [];
-    for (const moment of this.#kept) moment.gone ??= reason;
+    for (const checkpoint of this.#kept) checkpoint.gone ??= reason;
   }
 
-  #evict(moment: LiveCheckpoint, reason: string): void {
-    if (moment.gone !== undefined) return;
-    moment.gone = reason;
-    this.#drop(moment.snapshot);
+  #evict(checkpoint: LiveCheckpoint, reason: string): void {
+    if (checkpoint.gone !== undefined) return;
+    checkpoint.gone = reason;
+    this.#drop(checkpoint.snapshot);
   }
 }
 
 type TransactionState =
   | { readonly kind: 'none' }
   | { readonly kind: 'running' }
-  | { readonly kind: 'open'; readonly twin: number };
+  | { readonly kind: 'open'; readonly snapshot: number };
 
 const NONE: TransactionState = { kind: 'none' };
 
@@ -131,15 +132,15 @@ export class Transaction {
 
   /** The twin of one that waits to be decided. */
   get open(): number | undefined {
-    return this.#state.kind === 'open' ? this.#state.twin : undefined;
+    return this.#state.kind === 'open' ? this.#state.snapshot : undefined;
   }
 
   begin(): void {
     this.#state = { kind: 'running' };
   }
 
-  leaveOpen(twin: number): void {
-    this.#state = { kind: 'open', twin };
+  leaveOpen(snapshot: number): void {
+    this.#state = { kind: 'open', snapshot };
   }
 
   /** The cell is over. One that was left open stays so. */
@@ -149,15 +150,15 @@ export class Transaction {
 
   /** Gives the twin to whoever decides. */
   take(): number {
-    const twin = this.forget();
-    if (twin === undefined) throw new CellaError('NO_TRANSACTION', 'There is no open transaction.');
-    return twin;
+    const snapshot = this.forget();
+    if (snapshot === undefined) throw new CellaError('NO_TRANSACTION', 'There is no open transaction.');
+    return snapshot;
   }
 
   /** There is nothing to decide any more. */
   forget(): number | undefined {
-    const twin = this.open;
-    if (twin !== undefined) this.#state = NONE;
-    return twin;
+    const snapshot = this.open;
+    if (snapshot !== undefined) this.#state = NONE;
+    return snapshot;
   }
 }

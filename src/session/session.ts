@@ -327,8 +327,8 @@ export class Session implements SessionApi {
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
       try {
         await session.#keeper.reserve();
-        const { quarters, link } = await this.#keeper.fork(moment);
-        await session.#keeper.adopt(quarters, link, this.#keeper.executions);
+        const { shared, link } = await this.#keeper.fork(moment);
+        await session.#keeper.adopt(shared, link, this.#keeper.executions);
         return session;
       } catch (error) {
         await session.close();
