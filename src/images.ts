@@ -31,7 +31,7 @@ async function build(engine: Engine, request: ImageRequest, version: string, wor
   if ('base' in request) {
     const [{ buildFromBase }, { dataFolder }, { newHolder }] = await Promise.all([
       import('./environments/container/build-image.ts'),
-      import('./session/data-folder.ts'),
+      import('./session/data-folders.ts'),
       import('./storage/identity.ts'),
     ]);
     const dataDir = dataFolder(request.dataDir);
@@ -39,7 +39,7 @@ async function build(engine: Engine, request: ImageRequest, version: string, wor
   }
   const [{ buildImage }, { locatePython }] = await Promise.all([
     import('./environments/container/build-image.ts'),
-    import('./session/python.ts'),
+    import('./session/sandbox-config.ts'),
   ]);
   const { programs, packages } = request;
   const python = await locatePython(request.python);

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ServerOptions } from './server-options.ts';
-import { SessionOptions } from './session/options.ts';
+import { SessionOptions } from './session/session-options.ts';
 
 const fileOf = (path: string) => new URL(`../${path}`, import.meta.url);
 const read = (path: string) => readFileSync(fileOf(path), 'utf8');

@@ -71,40 +71,41 @@ export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './pr
 export { type Programs as AgentProgramFolders, programsOf as agentProgramFolders } from './server/runners/programs.ts';
 export { Server } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
-export { type AgentEnclosure, type AgentEnclosureOptions, openAgentEnclosure } from './session/agent-enclosure.ts';
-export { listAgents } from './session/agents.ts';
+export { type AgentEnclosure, type AgentEnclosureOptions, openAgentEnclosure } from './session/agent-sandbox.ts';
 export type {
+  AgentApi,
   AgentInfo,
+  ArtifactsApi,
   Checkpoint,
   CheckpointOptions,
   Completeness,
   Completion,
+  DepsApi,
+  DepsResult,
+  DepsStatus,
   ExecuteOptions,
   ForkOptions,
   HistoryEntry,
   Inspection,
+  NamespacesApi,
+  PromptedTurn,
+  PromptOptions,
   Restored,
   RunOptions,
   SessionApi,
-  Variable,
-} from './session/api.ts';
-export type { AgentApi, PromptedTurn, PromptOptions, TurnEvent } from './session/api-agent.ts';
-export type {
-  ArtifactsApi,
-  DepsApi,
-  DepsResult,
-  DepsStatus,
-  NamespacesApi,
   SkillsApi,
   ToolCallOptions,
   ToolsApi,
+  TurnEvent,
+  Variable,
   WorkOptions,
-} from './session/api-namespaces.ts';
-export { shutdown } from './session/executors.ts';
-export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } from './session/open-namespaces.ts';
-export type { SessionOptions } from './session/options.ts';
-export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
+} from './session/api.ts';
+export { listAgents } from './session/kernel-list.ts';
+export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/kernel-pool.ts';
 export { Session } from './session/session.ts';
+export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } from './session/session-namespaces.ts';
+export type { SessionOptions } from './session/session-options.ts';
+export { shutdown } from './session/shared-resources.ts';
 export type { BootstrapConfig } from './storage/bootstrap-config.ts';
 export { storageFromBootstrap } from './storage/bootstrap-storage.ts';
 export type { DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';

@@ -27,7 +27,7 @@ const credentials = async (name: string): Promise<string | undefined> => readCre
 async function openSession({ redis, server, typed, ...options }: OpenOptions) {
   const [{ Session }, executors] = await Promise.all([
     import('./session/session.ts'),
-    import('./session/executors.ts'),
+    import('./session/shared-resources.ts'),
   ]);
   stores.closeFirst(executors.shutdown);
   const storage = await stores.redis(redis);
@@ -54,7 +54,7 @@ async function mcpElsewhere(options: OpenOptions) {
 }
 
 async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise<unknown>): Promise<void> {
-  const [mcp, executors] = await Promise.all([import('./mcp/serve.ts'), import('./session/executors.ts')]);
+  const [mcp, executors] = await Promise.all([import('./mcp/serve.ts'), import('./session/shared-resources.ts')]);
   stores.closeFirst(executors.shutdown);
   const { redis, agentKey, approve, onProgress, server, typed, ...options } = session;
   await mcp.serveMcp({
@@ -72,7 +72,7 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
 }
 
 async function serve(request: ServeRequest, { onReady, ended }: ServeHooks): Promise<void> {
-  const executors = await import('./session/executors.ts');
+  const executors = await import('./session/shared-resources.ts');
   stores.closeFirst(executors.shutdown);
   const { place, ...wanted } = request;
   const storage = await stores.redis(place.redis);

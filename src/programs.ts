@@ -41,6 +41,6 @@ export const programsHere: Programs = {
 
 /** Made where it is missing. */
 async function dataFolderOf(dataDir: string): Promise<string> {
-  const { dataFolder } = await import('./session/data-folder.ts');
+  const { dataFolder } = await import('./session/data-folders.ts');
   return dataFolder(dataDir);
 }

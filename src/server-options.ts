@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { Quotas } from './protocol/access-models.ts';
 import { keyModes } from './protocol/enums.ts';
 import { milliseconds } from './protocol/session-info.ts';
-import { SessionOptions } from './session/options.ts';
+import { SessionOptions } from './session/session-options.ts';
 import { logLevels } from './settings/settings-table.ts';
 
 const { dataDir, storage, python, packages, toolFolders, credentials } = SessionOptions.shape;

@@ -11,8 +11,8 @@ import { CellaError } from './protocol/errors.ts';
 import { defined } from './server/permissions/told.ts';
 import type { Wanted } from './server/serve-options.ts';
 import { ServerOptions } from './server-options.ts';
-import { dataFolder } from './session/data-folder.ts';
-import { checkPoolOptions } from './session/options.ts';
+import { dataFolder } from './session/data-folders.ts';
+import { parseOptions } from './session/session-options.ts';
 import type { Storage } from './storage/contract.ts';
 
 export interface ServerPlan {
@@ -24,7 +24,7 @@ export interface ServerPlan {
 }
 
 export async function planServer(options: ServerOptions): Promise<ServerPlan> {
-  const { dataDir: named, storage, credentials, masterKey, port, ...given } = checkPoolOptions(ServerOptions, options);
+  const { dataDir: named, storage, credentials, masterKey, port, ...given } = parseOptions(ServerOptions, options);
   const dataDir = dataFolder(named);
   const environment = await configuredFor(dataDir);
   const {

@@ -96,6 +96,6 @@ async function start({ wanted, place, storage: given }: ServerPlan, stack: Async
 }
 
 async function openRedis({ url, prefix }: NonNullable<ServerPlan['place']['redis']>): Promise<Storage> {
-  const { openStorage } = await import('./session/open-storage.ts');
+  const { openStorage } = await import('./session/shared-resources.ts');
   return await openStorage({ storage: 'redis', dataDir: '', redisUrl: url, prefix });
 }

@@ -9,7 +9,7 @@ import type {
   TransferOptions,
 } from './cli/context.ts';
 import type { AgentInfo } from './session/api.ts';
-import type { OpenedNamespaces } from './session/open-namespaces.ts';
+import type { OpenedNamespaces } from './session/session-namespaces.ts';
 import type { Storage } from './storage/contract.ts';
 
 type RedisPlace = NonNullable<StoragePlace['redis']>;
@@ -30,7 +30,7 @@ export class OpenStores {
   }
 
   async listAgents(place: StoragePlace): Promise<readonly AgentInfo[]> {
-    const { listAgents } = await import('./session/agents.ts');
+    const { listAgents } = await import('./session/kernel-list.ts');
     await this.#closeFilesAtEnd();
     return await listAgents({ dataDir: place.dataDir, storage: await this.redis(place.redis) });
   }
@@ -51,7 +51,7 @@ export class OpenStores {
   }
 
   async openNamespaces({ redis, ...options }: NamespacesOptions): Promise<OpenedNamespaces> {
-    const { openNamespaces } = await import('./session/open-namespaces.ts');
+    const { openNamespaces } = await import('./session/session-namespaces.ts');
     await this.#closeFilesAtEnd();
     const { dataDir, python, packages, toolFolders, executor, image, engine } = options;
     const place = { dataDir, storage: await this.redis(redis), executor, image, engine };
@@ -92,20 +92,20 @@ export class OpenStores {
 
   async #open({ dataDir, redis }: StoragePlace): Promise<Storage> {
     const [{ storageFor }, { dataFolder }] = await Promise.all([
-      import('./session/storages.ts'),
-      import('./session/data-folder.ts'),
+      import('./session/shared-resources.ts'),
+      import('./session/data-folders.ts'),
     ]);
     await this.#closeFilesAtEnd();
     return await storageFor(await this.redis(redis), dataFolder(dataDir)).storage;
   }
 
   async #closeFilesAtEnd(): Promise<void> {
-    const { closeStorages } = await import('./session/storages.ts');
+    const { closeStorages } = await import('./session/shared-resources.ts');
     this.closeFirst(closeStorages);
   }
 }
 
 async function openRedis({ url, prefix }: RedisPlace): Promise<Storage> {
-  const { openStorage } = await import('./session/open-storage.ts');
+  const { openStorage } = await import('./session/shared-resources.ts');
   return await openStorage({ storage: 'redis', dataDir: '', redisUrl: url, prefix });
 }

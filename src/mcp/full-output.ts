@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { CellaError } from '../protocol/errors.ts';
-import type { ArtifactsApi } from '../session/api-namespaces.ts';
+import type { ArtifactsApi } from '../session/api.ts';
 
 const KIND = 'output of run_code';
 /** Older ones of the same agent are deleted. */

@@ -2,9 +2,9 @@
 
 import { CellaError } from '../protocol/errors.ts';
 import type { Approval, ApprovalRequest, NamespacesApi, SessionApi } from '../session/api.ts';
-import { type OpenedNamespaces, openNamespaces } from '../session/open-namespaces.ts';
-import type { SessionOptions } from '../session/options.ts';
-import { KernelPool } from '../session/pool.ts';
+import { KernelPool } from '../session/kernel-pool.ts';
+import { type OpenedNamespaces, openNamespaces } from '../session/session-namespaces.ts';
+import type { SessionOptions } from '../session/session-options.ts';
 import type { Storage } from '../storage/contract.ts';
 import { Desk } from './desk.ts';
 import type { Log } from './failure.ts';

@@ -9,7 +9,7 @@ import type { Quotas } from '../protocol/access-models.ts';
 import { SOCKET_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { TokenUsage } from '../protocol/turn.ts';
-import { PoolLimits } from '../session/pool.ts';
+import { PoolLimits } from '../session/kernel-pool.ts';
 import type { GatewaySettings, LogLevel, Privilege } from '../settings/settings-table.ts';
 import type { Storage } from '../storage/contract.ts';
 import { storageMoved } from '../storage/file/file-errors.ts';

@@ -1,5 +1,11 @@
-/** SessionApi: what a client holds, in this process or across a wire. CLI and console know nothing else. */
+/** The interfaces of a session: code, state, checkpoints, its four namespaces and its coding agent. Local and remote sessions implement them. */
 
+import type { SkillInfo, SkillProblem } from '../namespaces/skills/skill.ts';
+import type { NewSkill } from '../namespaces/skills/skills.ts';
+import type { ToolProblem } from '../namespaces/tools/catalog.ts';
+import type { ToolInfo } from '../namespaces/tools/tool-info.ts';
+import type { AgentLogEvent } from '../protocol/agent-events.ts';
+import type { CodingAgent, PermissionDecision, PermissionInfo, Transcript } from '../protocol/api/agent-routes.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import type {
   BackgroundEvent,
@@ -8,12 +14,11 @@ import type {
   ResultEvent,
   Status,
 } from '../protocol/execution-events.ts';
+import type { PyValue } from '../protocol/kernel-marshal.ts';
 import type { LostName } from '../protocol/kernel-state.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
-import type { NamespacesApi } from './api-namespaces.ts';
-
-export type * from './api-agent.ts';
-export type * from './api-namespaces.ts';
+import type { AgentName, PermissionMode, TurnInfo } from '../protocol/turn.ts';
 
 export interface ExecuteOptions {
   /** Interrupts the code after this long, and kills it after a grace period. 0 means no limit. */
@@ -184,4 +189,137 @@ export interface SessionApi extends NamespacesApi, AsyncDisposable {
   close(): Promise<void>;
   /** Ends the session and deletes everything of its agent: names, checkpoints, history and workspace. */
   destroy(): Promise<void>;
+}
+
+export interface PromptOptions {
+  /** That of the turn before, else `claude`. */
+  readonly agent?: AgentName;
+  readonly mode?: PermissionMode;
+  readonly model?: string;
+  /** Those of the agent's own tools that it may use in this turn; without it, all. */
+  readonly tools?: readonly string[];
+  /** Of the turn, once it runs; 0 means no limit. */
+  readonly timeoutMs?: number;
+  /** `refuse`: `TURN_RUNNING` where another turn runs. By default it waits for its turn. */
+  readonly onBusy?: 'queue' | 'refuse';
+  readonly profile?: string;
+  /** Stops the turn. */
+  readonly signal?: AbortSignal;
+}
+
+/** The events of one turn as they come; they end with its `turn_ended`. */
+export type TurnEvent = AgentLogEvent & { readonly seq: number; readonly at: number };
+
+export interface AgentApi {
+  /** The agents that there are, and whether they can be prompted here. */
+  agents(): Promise<readonly CodingAgent[]>;
+  /** Tells that a prompt is about to come, so that it need not wait for its executor. False where there is no room for one. */
+  warmAgent(agent: AgentName): Promise<boolean>;
+  /** Iterate over it for the events, or take `turn` alone: how it ended, which is also told where it failed. */
+  prompt(prompt: string, options?: PromptOptions): PromptedTurn;
+  /** Stops the turn that runs, also while a permission waits. The turns that were stopped. */
+  stop(options?: { readonly turn?: string; readonly all?: boolean }): Promise<readonly string[]>;
+  transcript(options?: { readonly conversation?: string }): Promise<Transcript>;
+  /** What was asked for, oldest first. */
+  permissions(options?: { readonly state?: 'pending' | 'resolved' }): Promise<readonly PermissionInfo[]>;
+  /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
+  decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo>;
+}
+
+export interface PromptedTurn extends AsyncIterable<TurnEvent> {
+  readonly turn: Promise<TurnInfo>;
+}
+
+export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/skill.ts';
+export type { NewSkill } from '../namespaces/skills/skills.ts';
+export type { ToolProblem } from '../namespaces/tools/catalog.ts';
+export type { Parameter as ToolParameter } from '../namespaces/tools/parameters.ts';
+export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/tool-approval.ts';
+export type { RecipeInfo, ToolInfo } from '../namespaces/tools/tool-info.ts';
+
+/** For work that may take long. */
+export interface WorkOptions {
+  readonly signal?: AbortSignal;
+  /** One line on how far it is. */
+  readonly onProgress?: (text: string) => void;
+}
+
+export interface DepsResult {
+  readonly installed: readonly string[];
+  /** With the installer's reason. */
+  readonly failed: readonly { readonly requirement: string; readonly reason: string }[];
+  readonly removed?: readonly string[];
+  readonly note?: string;
+}
+
+export interface DepsStatus {
+  /** What is configured. */
+  readonly requirements: readonly string[];
+  /** The Python that kernels run here: `cp311-x86_64`. */
+  readonly python: string;
+  /** Whether all of it is installed for that Python. */
+  readonly installed: boolean;
+}
+
+export interface DepsApi {
+  list(): Promise<readonly string[]>;
+  /** Nothing is installed by asking. */
+  status(): Promise<DepsStatus>;
+  add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult>;
+  remove(name: string, options?: WorkOptions): Promise<DepsResult>;
+  /** Installs what is configured and not there. */
+  sync(options?: WorkOptions): Promise<DepsResult>;
+}
+
+export interface SkillsApi {
+  list(): Promise<readonly SkillInfo[]>;
+  get(name: string): Promise<SkillInfo & { readonly source: string }>;
+  search(query: string, options?: { readonly limit?: number }): Promise<readonly SkillInfo[]>;
+  create(skill: NewSkill, options?: { readonly replace?: boolean }): Promise<SkillInfo>;
+  delete(name: string): Promise<void>;
+  /** Files that are no skills, with the reason. */
+  problems(): Promise<readonly SkillProblem[]>;
+}
+
+export interface ArtifactsApi {
+  /** By name: all, or at most `limit` of those after a name. */
+  list(page?: {
+    readonly after?: string | undefined;
+    readonly limit?: number | undefined;
+  }): Promise<readonly ArtifactInfo[]>;
+  get(name: string): Promise<ArtifactInfo>;
+  exists(name: string): Promise<boolean>;
+  save(
+    name: string,
+    content: Uint8Array | AsyncIterable<Uint8Array>,
+    facts: Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>,
+  ): Promise<ArtifactInfo>;
+  load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }>;
+  delete(name: string): Promise<void>;
+}
+
+export interface ToolsApi {
+  list(): Promise<readonly ToolInfo[]>;
+  search(query: string, options?: { readonly limit?: number }): Promise<readonly ToolInfo[]>;
+  describe(name: string): Promise<ToolInfo>;
+  call(name: string, named: Record<string, PyValue>, options?: ToolCallOptions): Promise<PyValue>;
+  /** Checks a definition in YAML and keeps it. `where` is what a message about a wrong one calls it, such as its file. */
+  add(yaml: string, options?: { readonly replace?: boolean; readonly where?: string }): Promise<ToolInfo>;
+  /** Takes a definition out of storage; false where it has none of that name. */
+  remove(name: string): Promise<boolean>;
+  problems(): Promise<readonly ToolProblem[]>;
+}
+
+export interface ToolCallOptions extends WorkOptions {
+  readonly recipe?: string;
+  readonly positional?: readonly PyValue[];
+  /** Whoever calls it allows it: nobody else is asked. */
+  readonly approved?: boolean;
+}
+
+export interface NamespacesApi {
+  readonly tools: ToolsApi;
+  readonly skills: SkillsApi;
+  readonly artifacts: ArtifactsApi;
+  readonly deps: DepsApi;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { KernelPool } from './pool.ts';
+import { KernelPool } from './kernel-pool.ts';
 import { Session } from './session.ts';
 
 const refused = { code: 'INVALID_OPTIONS', message: expect.stringContaining('must not begin with ~') };

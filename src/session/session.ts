@@ -13,10 +13,12 @@ import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type {
+  ArtifactsApi,
   Checkpoint,
   CheckpointOptions,
   Completeness,
   Completion,
+  DepsApi,
   ExecuteOptions,
   ForkOptions,
   HistoryEntry,
@@ -24,19 +26,18 @@ import type {
   Restored,
   RunOptions,
   SessionApi,
+  SkillsApi,
+  ToolsApi,
   Variable,
 } from './api.ts';
-import type { ArtifactsApi, DepsApi, SkillsApi, ToolsApi } from './api-namespaces.ts';
-import { BackgroundLog } from './background.ts';
-import { Checkpoints } from './checkpoints.ts';
-import { dataFolder } from './data-folder.ts';
-import { Executions, NO_OPTIONS } from './executions.ts';
-import { borrowExecutor, wakeSpares } from './executors.ts';
-import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './introspection.ts';
-import { makeKeeper } from './keeping.ts';
-import { Launch } from './launch.ts';
-import { Ledger } from './ledger.ts';
-import { Namespaces } from './namespaces.ts';
+import { BackgroundEvents } from './background-events.ts';
+import { CellQueue, NO_OPTIONS } from './cell-queue.ts';
+import { dataFolder } from './data-folders.ts';
+import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './kernel-answers.ts';
+import { makeKernelManager } from './kernel-settings.ts';
+import { locatePython, SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
+import { SessionCheckpoints } from './session-checkpoints.ts';
+import { SessionNamespaces } from './session-namespaces.ts';
 import {
   type CheckedOptions,
   checkForkOptions,
@@ -44,60 +45,59 @@ import {
   checkOwnKey,
   type ForkOthers,
   type SessionOptions,
-} from './options.ts';
-import { locatePython } from './python.ts';
-import { storageFor } from './storages.ts';
-import { openTerminal } from './terminal.ts';
-import { tellingWaysOut } from './ways-out.ts';
+} from './session-options.ts';
+import { openTerminal } from './session-terminal.ts';
+import { acquireExecutor, storageFor, wakeSpares } from './shared-resources.ts';
+import { StoredSession } from './stored-session.ts';
 
 /** In records: wherever the data folder is. */
 const OWN_WORKSPACE = 'workspace';
-const NOBODY = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
 
 /** What a session is made of. */
-interface Parts {
+interface SessionParts {
   readonly options: CheckedOptions;
-  readonly launch: Launch;
+  readonly sandboxConfig: SandboxConfig;
   readonly executor: Executor;
-  readonly ledger: Ledger;
+  readonly stored: StoredSession;
   readonly slots: KernelSlots;
-  readonly giveBack: () => void;
+  readonly releaseExecutor: () => void;
   readonly dataDir: string;
 }
 
 export class Session implements SessionApi {
-  readonly #parts: Parts;
+  readonly #parts: SessionParts;
   readonly #options: CheckedOptions;
-  readonly #keeper: KernelManager;
-  readonly #checkpoints: Checkpoints;
-  readonly #executions: Executions;
-  readonly #background = new BackgroundLog();
-  readonly #namespaces: Namespaces;
-  readonly #left: () => void;
+  readonly #manager: KernelManager;
+  readonly #checkpoints: SessionCheckpoints;
+  readonly #cells: CellQueue;
+  readonly #background = new BackgroundEvents();
+  readonly #namespaces: SessionNamespaces;
+  readonly #leaveWorkspace: () => void;
   #closing: Promise<void> | undefined;
 
-  private constructor(parts: Parts) {
+  private constructor(parts: SessionParts) {
     this.#parts = parts;
-    this.#left = parts.launch.enter();
+    this.#leaveWorkspace = parts.sandboxConfig.enterWorkspace();
     this.#options = parts.options;
-    this.#namespaces = new Namespaces({
+    this.#namespaces = new SessionNamespaces({
       ...parts.options,
-      borrowStorage: () => storageFor(parts.options.storage, parts.dataDir),
+      acquireStorage: () => storageFor(parts.options.storage, parts.dataDir),
       python: () => parts.executor.interpreter(),
       readerPython: () => locatePython(parts.options.python),
-      packageFolder: parts.launch.packageFolder,
+      packageFolder: parts.sandboxConfig.packageFolder,
       sandboxed: { run: (command) => this.#runBeside(command) },
       onPackages: (folder) => {
-        parts.launch.packages = folder;
+        parts.sandboxConfig.packages = folder;
       },
     });
-    this.#keeper = makeKeeper({
+    this.#manager = makeKernelManager({
       ...parts,
       background: (event, bytes) => this.#background.push(event, bytes),
       handler: () => this.#namespaces.handler(),
     });
-    this.#checkpoints = new Checkpoints(this.#keeper, parts.ledger.archive);
-    this.#executions = new Executions(parts.options, this.#keeper, parts.ledger, () => this.#checkOpen());
+    this.#checkpoints = new SessionCheckpoints(this.#manager, parts.stored.durableCheckpoints);
+    this.#cells = new CellQueue(parts.options, this.#manager, parts.stored, () => this.#checkOpen());
   }
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
@@ -115,31 +115,39 @@ export class Session implements SessionApi {
 
   static async #openAwake(slots: KernelSlots, options: SessionOptions): Promise<Session> {
     const checked = checkOptions(options);
-    return await tellingWaysOut(checked.executor, () => Session.#openChecked(slots, checked));
+    return await withExecutorAdvice(checked.executor, () => Session.#openChecked(slots, checked));
   }
 
   static async #openChecked(slots: KernelSlots, checked: CheckedOptions): Promise<Session> {
     const dataDir = dataFolder(checked.dataDir);
-    const opening = Ledger.open(checked, dataDir);
+    const opening = StoredSession.open(checked, dataDir);
     // Told below, where it is waited for.
     opening.catch(() => {});
-    const launch = await Launch.prepare(checked, dataDir).catch(async (error) => {
+    const launch = await SandboxConfig.prepare(checked, dataDir).catch(async (error) => {
       // What was opened beside it must not keep the key.
       await opening.then(
-        (ledger) => ledger.abandon(),
+        (ledger) => ledger.releaseLock(),
         () => {},
       );
       throw error;
     });
     const ledger = await opening;
-    if (ledger.workspaceOf !== undefined) launch.share(ledger.workspaceOf, dataDir);
-    ledger.beginIn(launch.elsewhere ?? OWN_WORKSPACE);
-    const { executor, giveBack } = borrowExecutor(launch.recipe);
-    const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack, dataDir });
+    if (ledger.workspaceOf !== undefined) launch.useWorkspaceOf(ledger.workspaceOf, dataDir);
+    ledger.setCwd(launch.customCwd ?? OWN_WORKSPACE);
+    const { executor, giveBack } = acquireExecutor(launch.executorChoice);
+    const session = new Session({
+      options: checked,
+      sandboxConfig: launch,
+      executor,
+      stored: ledger,
+      slots,
+      releaseExecutor: giveBack,
+      dataDir,
+    });
     try {
       await session.#preparePackages();
-      await session.#keeper.ensureRunning();
-      session.#keeper.becomeIdle();
+      await session.#manager.ensureRunning();
+      session.#manager.becomeIdle();
       if (checked.spares > 0) executor.spares.keep(launch.spares(checked.spares));
       return session;
     } catch (error) {
@@ -170,21 +178,21 @@ export class Session implements SessionApi {
 
   /** The folder, on the host, that the code works in. */
   get cwd(): string {
-    return this.#parts.launch.cwd;
+    return this.#parts.sandboxConfig.cwd;
   }
 
   /** How files of that folder are reached. */
   get files(): FilesRoot {
-    return this.#parts.launch.files;
+    return this.#parts.sandboxConfig.files;
   }
 
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */
   get pid(): number {
-    return this.#keeper.pid;
+    return this.#manager.pid;
   }
 
   get executor(): ExecutorKind {
-    return this.#parts.launch.recipe.kind;
+    return this.#parts.sandboxConfig.executorChoice.kind;
   }
 
   get sandboxed(): boolean {
@@ -202,22 +210,22 @@ export class Session implements SessionApi {
 
   /** How many executions it has had, also in earlier processes: the number of the last one. */
   get executions(): number {
-    return this.#keeper.executions;
+    return this.#manager.executions;
   }
 
   /** How often its kernel was brought back after it had died. */
   get recoveries(): number {
-    return this.#keeper.recoveries;
+    return this.#manager.recoveries;
   }
 
   /** Private memory of its kernel, in bytes, and of those that share its sandbox; 0 where that was counted before. */
   memory(counted: Set<unknown>): Promise<number> {
-    return this.#keeper.memory(counted);
+    return this.#manager.memory(counted);
   }
 
   /** Kernels that are ready for other keys with the same options. */
   get spares(): number {
-    return this.#parts.executor.spares.count(this.#parts.launch.shape);
+    return this.#parts.executor.spares.count(this.#parts.sandboxConfig.specKey);
   }
 
   async run(code: string, options: RunOptions = NO_OPTIONS): Promise<ResultEvent> {
@@ -232,47 +240,47 @@ export class Session implements SessionApi {
         failure ??= { error };
       }
     });
-    const result = await this.#executions.enqueue(code, options, listener).result;
+    const result = await this.#cells.enqueue(code, options, listener).result;
     if (failure) throw failure.error;
     return result;
   }
 
   stream(code: string, options: ExecuteOptions = NO_OPTIONS): AsyncIterable<ExecutionEvent> {
     const events = new EventQueue<ExecutionEvent>();
-    this.#executions.enqueue(code, options, events);
+    this.#cells.enqueue(code, options, events);
     return events;
   }
 
   async answerInput(id: number, text: string): Promise<void> {
-    this.#asked(id).answerInput(id, text);
+    this.#askingKernel(id).answerInput(id, text);
   }
 
   async cancelInput(id: number, reason = 'the request was cancelled'): Promise<void> {
-    this.#asked(id).cancelInput(id, reason);
+    this.#askingKernel(id).cancelInput(id, reason);
   }
 
   async interrupt(): Promise<boolean> {
-    return this.#keeper.kernel?.interrupt() ?? false;
+    return this.#manager.kernel?.interrupt() ?? false;
   }
 
   reset(): Promise<void> {
-    return this.#alone(() => this.#keeper.reset());
+    return this.#preempt(() => this.#manager.reset());
   }
 
   restart(): Promise<void> {
-    return this.#alone(() => this.#keeper.restart());
+    return this.#preempt(() => this.#manager.restart());
   }
 
   commit(): Promise<void> {
-    return this.#inTurn(() => this.#keeper.commit());
+    return this.#enqueue(() => this.#manager.commit());
   }
 
   rollback(): Promise<void> {
-    return this.#inTurn(() => this.#keeper.rollback());
+    return this.#enqueue(() => this.#manager.rollback());
   }
 
   checkpoint(options: CheckpointOptions = {}): Promise<Checkpoint> {
-    return this.#inTurn(() => this.#checkpoints.make(options));
+    return this.#enqueue(() => this.#checkpoints.make(options));
   }
 
   async checkpoints(): Promise<readonly Checkpoint[]> {
@@ -281,27 +289,27 @@ export class Session implements SessionApi {
   }
 
   restore(idOrName: string): Promise<Restored> {
-    return this.#inTurn(() => this.#checkpoints.restore(idOrName));
+    return this.#enqueue(() => this.#checkpoints.restore(idOrName));
   }
 
   deleteCheckpoint(idOrName: string): Promise<void> {
-    return this.#inTurn(() => this.#checkpoints.delete(idOrName));
+    return this.#enqueue(() => this.#checkpoints.delete(idOrName));
   }
 
   undo(): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.#keeper.undo();
+    return this.#enqueue(async () => {
+      await this.#manager.undo();
     });
   }
 
   async save(): Promise<void> {
     this.#checkOpen();
-    await this.#keeper.save();
+    await this.#manager.save();
   }
 
   async hibernate(): Promise<void> {
     this.#checkOpen();
-    await this.#keeper.hibernate();
+    await this.#manager.hibernate();
   }
 
   async fork(options: ForkOptions): Promise<Session> {
@@ -311,7 +319,7 @@ export class Session implements SessionApi {
 
   /** For a pool, which has looked at the key. `others` are what the fork has instead of what this session has. */
   forkIn(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
-    return this.#inTurn(async () => {
+    return this.#enqueue(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
         const why = `The executor ${this.executor} cannot make a second kernel with the same memory`;
@@ -321,14 +329,22 @@ export class Session implements SessionApi {
       const forked: CheckedOptions = { ...mine, ...others, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { slots, dataDir } = this.#parts;
-      const launch = others.storage ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
-      const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
-      const { executor, giveBack } = borrowExecutor(launch.recipe);
-      const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
+      const launch = others.storage ? this.#parts.sandboxConfig.forFork(forked, dataDir) : this.#parts.sandboxConfig;
+      const ledger = await StoredSession.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
+      const { executor, giveBack } = acquireExecutor(launch.executorChoice);
+      const session = new Session({
+        options: forked,
+        sandboxConfig: launch,
+        executor,
+        stored: ledger,
+        slots,
+        releaseExecutor: giveBack,
+        dataDir,
+      });
       try {
-        await session.#keeper.reserve();
-        const { shared, link } = await this.#keeper.fork(moment);
-        await session.#keeper.adopt(shared, link, this.#keeper.executions);
+        await session.#manager.reserve();
+        const { shared, link } = await this.#manager.fork(moment);
+        await session.#manager.adopt(shared, link, this.#manager.executions);
         return session;
       } catch (error) {
         await session.close();
@@ -352,7 +368,7 @@ export class Session implements SessionApi {
   }
 
   async history(): Promise<readonly HistoryEntry[]> {
-    return [...this.#parts.ledger.history];
+    return [...this.#parts.stored.history];
   }
 
   async variables(): Promise<readonly Variable[]> {
@@ -365,8 +381,8 @@ export class Session implements SessionApi {
     if (!this.capabilities.subprocesses) {
       throw new CellaError('CAPABILITY_MISSING', `The executor ${this.executor} has no terminals.`);
     }
-    const { env, packages } = this.#parts.launch;
-    return await openTerminal(this.#keeper, options, { env, packages });
+    const { env, packages } = this.#parts.sandboxConfig;
+    return await openTerminal(this.#manager, options, { env, packages });
   }
 
   background(): AsyncIterable<BackgroundEvent> {
@@ -377,31 +393,31 @@ export class Session implements SessionApi {
   async refreshPackages(): Promise<void> {
     this.#checkOpen();
     const folder = await this.#namespaces.currentPackages();
-    this.#parts.launch.packages = folder;
+    this.#parts.sandboxConfig.packages = folder;
     if (this.pid === 0) return;
-    await this.#inTurn(async () =>
-      (await this.#keeper.ensureRunning()).introspect('usePackages', { folder: folder ?? null }),
+    await this.#enqueue(async () =>
+      (await this.#manager.ensureRunning()).introspect('usePackages', { folder: folder ?? null }),
     );
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#end();
+    this.#closing ??= this.#close();
     return this.#closing;
   }
 
   /** Ends the kernel and saves nothing; what was saved before stays. For whoever has lost the agent to another. */
   async abandon(): Promise<void> {
-    this.#closing ??= this.#end({ keep: false });
+    this.#closing ??= this.#close({ keep: false });
     await this.#closing;
   }
 
   /** `keepFiles`: for whoever removes them. */
   async destroy({ keepFiles = false } = {}): Promise<void> {
-    this.#closing ??= this.#end({ keep: false });
+    this.#closing ??= this.#close({ keep: false });
     await this.#closing;
-    const { launch, ledger } = this.#parts;
-    await ledger.forget(async (records) => {
-      if (!keepFiles) await launch.remove(this.agentKey, records);
+    const { sandboxConfig: launch, stored: ledger } = this.#parts;
+    await ledger.deleteAll(async (records) => {
+      if (!keepFiles) await launch.removeWorkspace(this.agentKey, records);
     });
   }
 
@@ -409,25 +425,25 @@ export class Session implements SessionApi {
     await this.close();
   }
 
-  async #end({ keep = true } = {}): Promise<void> {
-    const busy = this.#executions.pending > 0;
+  async #close({ keep = true } = {}): Promise<void> {
+    const busy = this.#cells.pending > 0;
     try {
       // What runs is ended; what is idle is saved.
-      if (busy) await this.#keeper.abandon();
-      await this.#keeper.queue.idle();
-      await this.#keeper.close(keep && !busy);
+      if (busy) await this.#manager.abandon();
+      await this.#manager.queue.idle();
+      await this.#manager.close(keep && !busy);
     } finally {
       this.#background.close();
-      this.#left();
-      this.#parts.giveBack();
+      this.#leaveWorkspace();
+      this.#parts.releaseExecutor();
       await this.#namespaces.close();
-      await this.#parts.ledger.close(this.#keeper.executions);
+      await this.#parts.stored.close(this.#manager.executions);
     }
   }
 
   /** What kernels can import from their beginning. What cannot be installed is told, and keeps no session from opening. */
   async #preparePackages(): Promise<void> {
-    const { launch, options } = this.#parts;
+    const { sandboxConfig: launch, options } = this.#parts;
     if (options.syncDepsOnStart && (await this.#namespaces.mayUsePackages())) {
       const onProgress = (text: string) => options.onProgress?.(text);
       const { failed } = await this.#namespaces.deps.sync({ onProgress });
@@ -441,33 +457,33 @@ export class Session implements SessionApi {
 
   /** A program in the sandbox of this session, beside its kernel. */
   async #runBeside(command: Command): Promise<CommandResult> {
-    const enclosure = await this.#keeper.environment();
-    const { env, packages } = this.#parts.launch;
+    const enclosure = await this.#manager.environment();
+    const { env, packages } = this.#parts.sandboxConfig;
     return await runToEnd(enclosure, { ...command, env: { ...env, ...command.env } }, packages);
   }
 
   /** Ends what runs, and comes before what waits. */
-  async #alone(work: () => Promise<void>): Promise<void> {
+  async #preempt(work: () => Promise<void>): Promise<void> {
     this.#checkOpen();
     try {
-      await this.#keeper.preempt(work);
+      await this.#manager.preempt(work);
     } finally {
-      this.#keeper.becomeIdle();
+      this.#manager.becomeIdle();
     }
   }
 
-  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  async #enqueue<T>(work: () => Promise<T>): Promise<T> {
     this.#checkOpen();
     try {
-      return await this.#keeper.queue.run(work);
+      return await this.#manager.queue.run(work);
     } finally {
-      this.#keeper.becomeIdle();
+      this.#manager.becomeIdle();
     }
   }
 
   async #answer(request: InputRequestEvent, onInput: RunOptions['onInput']): Promise<void> {
     try {
-      if (!onInput) await this.cancelInput(request.id, NOBODY);
+      if (!onInput) await this.cancelInput(request.id, NOBODY_ANSWERS);
       else await this.answerInput(request.id, await onInput(request));
     } catch (error) {
       const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
@@ -475,18 +491,18 @@ export class Session implements SessionApi {
     }
   }
 
-  #asked(id: number): Kernel {
-    const kernel = this.#keeper.kernel;
+  #askingKernel(id: number): Kernel {
+    const kernel = this.#manager.kernel;
     if (!kernel) throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
     return kernel;
   }
 
   #ask(method: string, params: Record<string, unknown>): Promise<unknown> {
     this.#checkOpen();
-    if (this.#executions.pending > 0) {
+    if (this.#cells.pending > 0) {
       throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
     }
-    return this.#inTurn(async () => (await this.#keeper.ensureRunning()).introspect(method, params));
+    return this.#enqueue(async () => (await this.#manager.ensureRunning()).introspect(method, params));
   }
 
   #checkOpen(): void {

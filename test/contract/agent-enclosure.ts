@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { RunningProgram } from '../../src/environments/kernel-host.ts';
 import type { SessionOptions } from '../../src/index.ts';
-import type { AgentEnclosure } from '../../src/session/agent-enclosure.ts';
+import type { AgentEnclosure } from '../../src/session/agent-sandbox.ts';
 import { finish, heard, type OpenAgent, openAgent, openGateway, said, script } from '../support/agent-enclosure.ts';
 import { type Open, scratchFolder } from '../support/session.ts';
 

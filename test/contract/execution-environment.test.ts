@@ -9,8 +9,8 @@ import { ExecutionEnvironment, type Query, type QueryEvent } from '../../src/env
 import { LocalEnvironment } from '../../src/environments/local/local-environment.ts';
 import type { RunnerPlace } from '../../src/environments/runner-command.ts';
 import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
-import { openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
-import type { SessionOptions } from '../../src/session/options.ts';
+import { openAgentEnclosure } from '../../src/session/agent-sandbox.ts';
+import type { SessionOptions } from '../../src/session/session-options.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { bundleRunners } from '../support/runner.ts';
 import { type Step, script } from '../support/scripted-agent.ts';

@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { KernelPool, type PoolOptions, type SessionOptions } from '../../src/index.ts';
-import type { AcquireOptions } from '../../src/session/pool.ts';
+import type { AcquireOptions } from '../../src/session/kernel-pool.ts';
 import { eventually } from '../support/attack.ts';
 import { descendants, isAlive, type Process, templatesOf } from '../support/processes.ts';
 import { scratchFolder } from '../support/session.ts';

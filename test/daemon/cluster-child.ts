@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { serve } from '../../src/server/serve.ts';
-import { shutdown } from '../../src/session/executors.ts';
+import { shutdown } from '../../src/session/shared-resources.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 
 const { dataDir, url, prefix, leaseMs, quotas } = JSON.parse(process.argv[3] ?? '');

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import { serve } from '../../src/server/serve.ts';
-import { shutdown } from '../../src/session/executors.ts';
+import { shutdown } from '../../src/session/shared-resources.ts';
 
 const { dataDir, sweepEveryMs } = JSON.parse(process.argv[2] ?? '');
 await serve(

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { connect } from '../../src/client/index.ts';
 import { CloseCode } from '../../src/protocol/api/socket-frames.ts';
-import { KernelPool } from '../../src/session/pool.ts';
+import { KernelPool } from '../../src/session/kernel-pool.ts';
 import { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
 

@@ -17,7 +17,7 @@ import { CHECKPOINT_FORMAT } from '../../src/protocol/kernel-state.ts';
 import { PROTOCOL_VERSION, toRunner, toServer } from '../../src/protocol/runner-methods.ts';
 import { SessionEventBody } from '../../src/protocol/session-events.ts';
 import { ServerOptions } from '../../src/server-options.ts';
-import { SessionOptions } from '../../src/session/options.ts';
+import { SessionOptions } from '../../src/session/session-options.ts';
 import { allSettings, borrowedVariables } from '../../src/settings/settings-table.ts';
 import { allHelp } from './cli-help.ts';
 import { expectGolden } from './golden.ts';

@@ -9,7 +9,7 @@ import type { SessionOptions } from '../../src/index.ts';
 import type { ByteSource, ProcessExit } from '../../src/kernel/kernel-connection.ts';
 import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/mount-points.ts';
 import type { DeniedAttempt } from '../../src/sandbox/proxy/allow-list.ts';
-import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
+import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-sandbox.ts';
 import { scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
 

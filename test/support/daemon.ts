@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { afterAll } from 'vitest';
 import type { SessionInfo } from '../../src/protocol/session-info.ts';
 import { type ServedFacts, type ServeOptions, serve } from '../../src/server/serve.ts';
-import { shutdown } from '../../src/session/executors.ts';
+import { shutdown } from '../../src/session/shared-resources.ts';
 import { scratchFolder } from './session.ts';
 
 export interface CallOptions {

@@ -9,7 +9,7 @@ import { EnclosedEnvironment } from '../../src/environments/enclosed-environment
 import type { EnvironmentPrimitive, ExecExit, ExecOptions } from '../../src/environments/environment.ts';
 import { LocalEnvironment } from '../../src/environments/local/local-environment.ts';
 import type { SessionOptions } from '../../src/index.ts';
-import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
+import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-sandbox.ts';
 
 /** JSON: a process of its own makes the same of it. */
 export interface Where {

@@ -2,8 +2,7 @@
 
 import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import type { SessionApi } from '../../session/api.ts';
-import type { DepsResult, WorkOptions } from '../../session/api-namespaces.ts';
+import type { DepsResult, SessionApi, WorkOptions } from '../../session/api.ts';
 import { Progress } from '../progress.ts';
 import type { Shop } from '../shop.ts';
 import { AgentKey, type Bench, guarded, LOOKS, listing } from './offer.ts';

@@ -5,7 +5,7 @@ import type { EnvironmentPrimitive } from '../../environments/environment.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentName } from '../../protocol/turn.ts';
 import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
-import type { SessionOptions } from '../../session/options.ts';
+import type { SessionOptions } from '../../session/session-options.ts';
 
 const HOUR_MS = 3_600_000;
 const ms = z

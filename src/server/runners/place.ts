@@ -6,9 +6,8 @@ import { LocalEnvironment } from '../../environments/local/local-environment.ts'
 import { CellaError } from '../../protocol/errors.ts';
 import { GATEWAY_SOCKET } from '../../sandbox/mount-points.ts';
 import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
-import { openAgentEnclosure } from '../../session/agent-enclosure.ts';
-import { dataFolder } from '../../session/data-folder.ts';
-import { homeOf } from '../../session/homes.ts';
+import { openAgentEnclosure } from '../../session/agent-sandbox.ts';
+import { dataFolder, ensureKeyFolder } from '../../session/data-folders.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import type { OpenPlace, Place, Tenant } from './contract.ts';
 import { NO_DEBUGGER, type Programs, programFolder, RUNNER_FILE } from './programs.ts';
@@ -55,7 +54,10 @@ async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, progra
 
 async function localPlace({ options, workspaceOf }: Tenant, gateway: string, programs: Programs): Promise<Place> {
   const dataDir = dataFolder(options.dataDir);
-  const { own } = homeOf(join(dataDir, 'agents', folderName(workspaceOf ?? options.agentKey ?? '')), false);
+  const { path: own } = ensureKeyFolder(
+    join(dataDir, 'agents', folderName(workspaceOf ?? options.agentKey ?? '')),
+    false,
+  );
   const named = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir, 'refused');
   if (named !== undefined) checkFolderId(named, options.folderIds?.[named]);
   const cwd = named ?? join(own, 'workspace');

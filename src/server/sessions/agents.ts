@@ -1,7 +1,7 @@
 /** The agents of one user: what storage knows of them, and what their open sessions know better. */
 
-import { listAgents } from '../../session/agents.ts';
 import type { AgentInfo } from '../../session/api.ts';
+import { listAgents } from '../../session/kernel-list.ts';
 import type { HostedSession } from './hosted-session.ts';
 import { agentKeyIn } from './ids.ts';
 import type { HostShare } from './share.ts';

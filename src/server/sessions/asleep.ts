@@ -2,7 +2,7 @@
 
 import type { FilesRoot } from '../../environments/files/session-files.ts';
 import type { HistoryEntry } from '../../session/api.ts';
-import { findWorkspace } from '../../session/workspace.ts';
+import { findWorkspace } from '../../session/data-folders.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import type { HostShare } from './share.ts';

@@ -17,9 +17,9 @@ import type {
   TransactionPolicy,
 } from '../../protocol/session-info.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
-import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
-import type { PoolMetrics } from '../../session/pool.ts';
+import type { PoolMetrics } from '../../session/kernel-pool.ts';
 import type { Session } from '../../session/session.ts';
+import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import type { Attendant } from '../permissions/attendants.ts';
 import type { RuleBook, SessionPermissions } from '../permissions/contract.ts';
 import type { Tenant } from '../runners/contract.ts';

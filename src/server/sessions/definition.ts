@@ -6,7 +6,7 @@ import { Share } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Labels, NewSession, SessionChange, SessionId, SessionSettings } from '../../protocol/session-info.ts';
 import { FolderId } from '../../sandbox/spec.ts';
-import { checkOptions, checkPoolOptions } from '../../session/options.ts';
+import { checkOptions, parseOptions } from '../../session/session-options.ts';
 import { newSessionId } from './ids.ts';
 
 /** As the caller wrote them: a default that changes holds for what nobody has chosen. */
@@ -33,7 +33,7 @@ export const Definition = z.object({
 export type Definition = z.infer<typeof Definition>;
 
 export function newDefinition(ownerId: string, wanted: unknown): Definition {
-  const { agentKey, name, labels = {}, shares = [] } = checkPoolOptions(NewSession, wanted);
+  const { agentKey, name, labels = {}, shares = [] } = parseOptions(NewSession, wanted);
   const { agentKey: _key, name: _name, labels: _labels, shares: _shares, ...given } = asRecord(wanted);
   checkOptions({ ...given, agentKey });
   const now = Date.now();
@@ -57,7 +57,7 @@ export function checkSame(there: Definition, wanted: Definition, written: NewSes
 }
 
 export function changed(there: Definition, change: unknown): Definition {
-  const { name, labels = there.labels, shares = there.shares } = checkPoolOptions(SessionChange, change);
+  const { name, labels = there.labels, shares = there.shares } = parseOptions(SessionChange, change);
   const { name: _name, labels: _labels, shares: _shares, ...given } = asRecord(change);
   const settings = { ...there.settings, ...given };
   checkOptions({ ...settings, agentKey: there.agentKey });

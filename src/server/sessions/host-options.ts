@@ -3,9 +3,9 @@
 import { z } from 'zod';
 import type { OnFailure } from '../../environments/files/remove-tree.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import { dataFolder } from '../../session/data-folder.ts';
-import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
-import { PoolLimits } from '../../session/pool.ts';
+import { dataFolder } from '../../session/data-folders.ts';
+import { PoolLimits } from '../../session/kernel-pool.ts';
+import { parseOptions, type SessionOptions } from '../../session/session-options.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { Audit } from '../access/contract.ts';
 import type { AgentRunner } from '../turns/contract.ts';
@@ -100,6 +100,6 @@ export function checkHostOptions(options: HostOptions) {
     storage,
     dataDir: dataFolder(dataDir),
     session,
-    ...checkPoolOptions(HostLimits, limits),
+    ...parseOptions(HostLimits, limits),
   };
 }

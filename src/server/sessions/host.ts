@@ -13,8 +13,8 @@ import type {
   SessionQuery,
 } from '../../protocol/session-info.ts';
 import type { AgentInfo } from '../../session/api.ts';
-import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
-import { KernelPool } from '../../session/pool.ts';
+import { KernelPool } from '../../session/kernel-pool.ts';
+import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import { noSession } from '../access/rights.ts';
 import { Rules } from '../permissions/rules.ts';
 import { stopping } from '../stopping.ts';

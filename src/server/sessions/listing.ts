@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
 import { type SessionInfo, type SessionPage, SessionQuery } from '../../protocol/session-info.ts';
-import { checkPoolOptions } from '../../session/options.ts';
+import { parseOptions } from '../../session/session-options.ts';
 import type { Viewer } from './contract.ts';
 import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
@@ -31,7 +31,7 @@ export class Listing {
     visible: (session: SessionInfo) => boolean = () => true,
     viewer?: Viewer,
   ): Promise<SessionPage> {
-    const { limit, cursor, ...wanted } = checkPoolOptions(SessionQuery, query);
+    const { limit, cursor, ...wanted } = parseOptions(SessionQuery, query);
     const sessions: SessionInfo[] = [];
     const others = await this.#elsewhere?.();
     let looked = 0;

@@ -3,8 +3,8 @@
 import type { OnFailure } from '../../environments/files/remove-tree.ts';
 import type { CodeRefusal } from '../../protocol/access-models.ts';
 import type { NewFork } from '../../protocol/session-info.ts';
-import type { SessionOptions } from '../../session/options.ts';
-import type { KernelPool } from '../../session/pool.ts';
+import type { KernelPool } from '../../session/kernel-pool.ts';
+import type { SessionOptions } from '../../session/session-options.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { AgentRunner } from '../turns/contract.ts';
 import type { Retention } from './contract.ts';

@@ -3,7 +3,7 @@
  * for a while: whoever reads them page by page has the skills read once.
  */
 
-import { type OpenedNamespaces, openNamespaces } from '../../session/open-namespaces.ts';
+import { type OpenedNamespaces, openNamespaces } from '../../session/session-namespaces.ts';
 import type { HostShare } from './share.ts';
 import { storageOf } from './user-storage.ts';
 

@@ -1,4 +1,4 @@
-/** The options of `Session.open`, checked before anything starts. */
+/** The options of a session: their schema and checks, and a cache of options that were checked before. */
 
 import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/package-source.ts';
@@ -18,7 +18,6 @@ import {
 } from '../protocol/session-info.ts';
 import { FolderId } from '../sandbox/spec.ts';
 import type { Storage } from '../storage/contract.ts';
-import { SeenOptions } from './seen-options.ts';
 
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
@@ -117,10 +116,10 @@ export function checkCheckpointOptions(options: unknown): z.output<typeof Checkp
   return check(CheckpointOptions, options);
 }
 
-const seen = new SeenOptions<CheckedOptions>('agentKey');
+const optionsCache = new OptionsCache<CheckedOptions>('agentKey');
 
 export function checkOptions(options: unknown): CheckedOptions {
-  const known = seen.find(options);
+  const known = optionsCache.find(options);
   if (known) {
     const own = SessionOptions.shape.agentKey.safeParse((options as SessionOptions).agentKey);
     // What is wrong with the key is told where it would be told otherwise.
@@ -129,7 +128,7 @@ export function checkOptions(options: unknown): CheckedOptions {
   const checked = check(SessionOptions, options);
   const problems = contradictions(checked, options as SessionOptions);
   if (problems.length === 0) {
-    seen.add(options, { ...checked });
+    optionsCache.add(options, { ...checked });
     return checked;
   }
   throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
@@ -160,7 +159,7 @@ function contradictions({ executor, sandbox, image, engine, python }: CheckedOpt
   return problems;
 }
 
-export function checkPoolOptions<T>(schema: z.ZodType<T>, options: unknown): T {
+export function parseOptions<T>(schema: z.ZodType<T>, options: unknown): T {
   return check(schema, options);
 }
 
@@ -177,4 +176,86 @@ function check<T>(schema: z.ZodType<T>, options: unknown): T {
   throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
     details: { problems },
   });
+}
+
+/** A program opens its sessions in a few ways. */
+const MAX_ENTRIES = 4;
+/** No option lies deeper. */
+const MAX_DEPTH = 8;
+
+type Plain = Record<PropertyKey, unknown>;
+
+interface CacheEntry<T> {
+  /** What the caller wrote, as it was then. */
+  readonly given: Plain;
+  readonly checked: T;
+}
+
+/** `own` is the option that differs from session to session, and is checked each time. */
+export class OptionsCache<T extends object> {
+  readonly #own: string;
+  #entries: readonly CacheEntry<T>[] = [];
+
+  constructor(own: string) {
+    this.#own = own;
+  }
+
+  /** What came of the same options before. */
+  find(options: unknown): T | undefined {
+    if (!isRecord(options)) return undefined;
+    return this.#entries.find(({ given }) => isSame(options, given, this.#own))?.checked;
+  }
+
+  /** Only of plain data: whether anything else is still good, its looks do not tell. */
+  add(options: unknown, checked: T): void {
+    if (!isRecord(options)) return;
+    const given = { ...options };
+    delete given[this.#own];
+    if (!isPlain(given, 0)) return;
+    // Sessions share what came of it: nobody changes it from here on.
+    this.#entries = [
+      { given: copyPlain(given), checked: freezeDeep(checked) },
+      ...this.#entries.slice(0, MAX_ENTRIES - 1),
+    ];
+  }
+}
+
+function isRecord(value: unknown): value is Plain {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}
+
+function isList(value: unknown): value is unknown[] {
+  return Array.isArray(value) && Object.getPrototypeOf(value) === Array.prototype;
+}
+
+function isPlain(value: unknown, depth: number): boolean {
+  if (depth > MAX_DEPTH) return false;
+  if (isList(value)) return value.every((item) => isPlain(item, depth + 1));
+  if (isRecord(value)) return Reflect.ownKeys(value).every((name) => isPlain(value[name], depth + 1));
+  return value === null || (typeof value !== 'object' && typeof value !== 'function');
+}
+
+function copyPlain<T>(value: T): T;
+function copyPlain(value: unknown): unknown {
+  if (isList(value)) return value.map((item) => copyPlain(item));
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(Reflect.ownKeys(value).map((name) => [name, copyPlain(value[name])]));
+}
+
+/** Also names that are hidden, or symbols: an option by such a name is one that was not there. */
+function isSame(value: unknown, known: unknown, apart?: string): boolean {
+  if (isList(known)) {
+    return isList(value) && value.length === known.length && known.every((item, at) => isSame(value[at], item));
+  }
+  if (!isRecord(known)) return Object.is(value, known);
+  if (!isRecord(value)) return false;
+  const names = Reflect.ownKeys(value);
+  const left = apart !== undefined && Object.hasOwn(value, apart) ? 1 : 0;
+  if (names.length - left !== Reflect.ownKeys(known).length) return false;
+  return names.every((name) => name === apart || (Object.hasOwn(known, name) && isSame(value[name], known[name])));
+}
+
+function freezeDeep<T extends object>(value: T): T {
+  for (const part of Object.values(value)) if (isList(part) || isRecord(part)) freezeDeep(part);
+  return Object.freeze(value);
 }

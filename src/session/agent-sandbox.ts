@@ -1,15 +1,14 @@
-/** An enclosure for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
+/** A sandbox for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
 
 import type { FilesRoot } from '../environments/files/session-files.ts';
-import type { KernelHost, ProgramSpec, RunningProgram } from '../environments/kernel-host.ts';
+import type { Executor, KernelHost, ProgramSpec, RunningProgram } from '../environments/kernel-host.ts';
+import { runToEnd } from '../environments/run-to-end.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';
-import { requireNode } from './agent-node.ts';
-import { dataFolder } from './data-folder.ts';
-import { borrowExecutor } from './executors.ts';
-import { Launch } from './launch.ts';
-import { checkOptions, type SessionOptions } from './options.ts';
-import { tellingWaysOut } from './ways-out.ts';
+import { dataFolder } from './data-folders.ts';
+import { SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
+import { checkOptions, type SessionOptions } from './session-options.ts';
+import { acquireExecutor } from './shared-resources.ts';
 
 export interface AgentEnclosureOptions {
   /** Those of the session; all that is about its kernel alone is not looked at. */
@@ -42,14 +41,14 @@ export interface AgentEnclosure extends AsyncDisposable {
 
 export async function openAgentEnclosure(options: AgentEnclosureOptions): Promise<AgentEnclosure> {
   const checked = checkOptions(options.session);
-  return await tellingWaysOut(checked.executor, async () => {
+  return await withExecutorAdvice(checked.executor, async () => {
     const dataDir = dataFolder(checked.dataDir);
-    const launch = await Launch.prepare(checked, dataDir);
-    if (options.workspaceOf !== undefined) launch.share(options.workspaceOf, dataDir);
-    const { kind } = launch.recipe;
+    const launch = await SandboxConfig.prepare(checked, dataDir);
+    if (options.workspaceOf !== undefined) launch.useWorkspaceOf(options.workspaceOf, dataDir);
+    const { kind } = launch.executorChoice;
     if (kind === 'in-process' || !launch.isolated) throw notIsolated(kind);
     await using undo = new AsyncDisposableStack();
-    const { executor, giveBack } = borrowExecutor(launch.recipe);
+    const { executor, giveBack } = acquireExecutor(launch.executorChoice);
     undo.defer(giveBack);
     const { enclosure, spec } = await launch.openForAgent(executor, options.folders);
     undo.defer(() => enclosure.close());
@@ -85,4 +84,34 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
 function notIsolated(executor: string): CellaError {
   const what = executor === 'in-process' ? 'The executor `in-process`' : 'A session without a sandbox';
   return new CellaError('CAPABILITY_MISSING', `${what} has no place that a coding agent could be kept in.`);
+}
+
+const LONGEST_MS = 30_000;
+const MOST_WORDS = 4000;
+
+/** One image each. */
+const proven = new WeakSet<Executor>();
+
+async function requireNode(executor: Executor, enclosure: KernelHost, image: string | undefined): Promise<void> {
+  if (proven.has(executor)) return;
+  const command = {
+    argv: [`${AGENT_PATHS.node}/node`, '--version'],
+    timeoutMs: LONGEST_MS,
+    outputLimitBytes: MOST_WORDS,
+  };
+  const { exitCode, stderr } = await runToEnd(enclosure, command, undefined).catch((error: unknown) => {
+    const problem = error instanceof CellaError ? error.details.problem : undefined;
+    // Where the loader that Node names is not in the image, nothing starts that could write a word.
+    throw typeof problem === 'string' ? unusable(image, problem) : error;
+  });
+  if (exitCode !== 0) throw unusable(image, stderr.toString().trim().split('\n')[0] || 'it ended without a word');
+  proven.add(executor);
+}
+
+function unusable(image: string | undefined, words: string): CellaError {
+  const which = image === undefined ? 'The default image' : `The image ${image}`;
+  const advice =
+    image === undefined ? '`cella image build` makes it anew' : 'it needs the libraries of glibc and libstdc++';
+  const message = `${which} cannot hold a coding agent, because Node does not run in it (${words}): ${advice}.`;
+  return new CellaError('IMAGE_UNUSABLE', message, { details: image === undefined ? {} : { image } });
 }

@@ -1,4 +1,4 @@
-/** The executions of a session: checked, counted, in their turn, and taken back where nobody wants them any more. */
+/** The queue of cells of a session: checks options, counts executions, runs them in order, and drops those whose caller gave up. */
 
 import type { EventSink } from '../kernel/event-queue.ts';
 import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
@@ -7,24 +7,24 @@ import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
 import type { ExecuteOptions, RunOptions } from './api.ts';
-import type { Ledger } from './ledger.ts';
-import { type CheckedOptions, checkExecuteOptions } from './options.ts';
+import { type CheckedOptions, checkExecuteOptions } from './session-options.ts';
+import type { StoredSession } from './stored-session.ts';
 
 /** By far the most common options, and not worth a schema's time. */
 export const NO_OPTIONS: RunOptions = {};
 
-export class Executions {
+export class CellQueue {
   readonly #options: CheckedOptions;
-  readonly #keeper: KernelManager;
-  readonly #ledger: Ledger;
+  readonly #manager: KernelManager;
+  readonly #stored: StoredSession;
   readonly #checkOpen: () => void;
   #pending = 0;
 
   /** `checkOpen` throws where the session is closed. */
-  constructor(options: CheckedOptions, keeper: KernelManager, ledger: Ledger, checkOpen: () => void) {
+  constructor(options: CheckedOptions, keeper: KernelManager, ledger: StoredSession, checkOpen: () => void) {
     this.#options = options;
-    this.#keeper = keeper;
-    this.#ledger = ledger;
+    this.#manager = keeper;
+    this.#stored = ledger;
     this.#checkOpen = checkOpen;
   }
 
@@ -43,7 +43,7 @@ export class Executions {
       });
     }
     const { settings, transaction } = this.#settings(options);
-    const execution = new KernelExecution(this.#keeper.countExecution(), code, settings, events);
+    const execution = new KernelExecution(this.#manager.countExecution(), code, settings, events);
     const { signal } = options;
     const takeBack = () =>
       execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
@@ -57,10 +57,10 @@ export class Executions {
     execution.onEnd = (result) => {
       execution.onEnd = () => {};
       this.#pending--;
-      if (result) this.#ledger.remember({ execution: execution.number, code, status: result.status });
+      if (result) this.#stored.addCell({ execution: execution.number, code, status: result.status });
     };
     const perform = () => this.#perform(execution, transaction, signal, takeBack);
-    void this.#keeper.queue.run(perform).finally(() => this.#keeper.becomeIdle());
+    void this.#manager.queue.run(perform).finally(() => this.#manager.becomeIdle());
     return execution;
   }
 
@@ -83,15 +83,15 @@ export class Executions {
     signal: AbortSignal | undefined,
     takeBack: () => void,
   ): Promise<void> {
-    const stop = () => this.#keeper.kernel?.running === execution && this.#keeper.kernel.interrupt();
+    const stop = () => this.#manager.kernel?.running === execution && this.#manager.kernel.interrupt();
     try {
       if (signal?.aborted) return;
       this.#checkOpen();
-      if (!this.#keeper.kernel?.idle) await this.#keeper.ensureRunning();
+      if (!this.#manager.kernel?.idle) await this.#manager.ensureRunning();
       if (signal?.aborted) return;
       signal?.removeEventListener('abort', takeBack);
       signal?.addEventListener('abort', stop, { once: true });
-      await this.#keeper.execute(execution, transaction);
+      await this.#manager.execute(execution, transaction);
     } catch (error) {
       execution.abandon(error instanceof Error ? error : new Error(String(error)));
     } finally {

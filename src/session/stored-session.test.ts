@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { FileStorage } from '../storage/file/storage.ts';
-import { Ledger } from './ledger.ts';
-import { checkOptions } from './options.ts';
+import { checkOptions } from './session-options.ts';
+import { CellHistory, StoredSession } from './stored-session.ts';
 
 test('a session that cannot be opened because storage fails does not keep its key', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'cella-ledger-'));
@@ -12,10 +12,10 @@ test('a session that cannot be opened because storage fails does not keep its ke
   await using storage = await FileStorage.open(dataDir);
   const options = checkOptions({ agentKey: 'a', storage, dataDir });
   const reading = vi.spyOn(storage.records, 'get').mockRejectedValueOnce(new Error('away'));
-  await expect(Ledger.open(options, dataDir)).rejects.toThrow('away');
+  await expect(StoredSession.open(options, dataDir)).rejects.toThrow('away');
   expect(reading).toHaveBeenCalledOnce();
-  const ledger = await Ledger.open(options, dataDir);
-  await ledger.abandon();
+  const ledger = await StoredSession.open(options, dataDir);
+  await ledger.releaseLock();
 });
 
 test('what could not be written while the disk was full is written with what comes next', async () => {
@@ -24,7 +24,7 @@ test('what could not be written while the disk was full is written with what com
   await using storage = await FileStorage.open(dataDir);
   const put = vi.spyOn(Object.getPrototypeOf(storage.records), 'put').mockRejectedValueOnce(new Error('full'));
   onTestFinished(() => put.mockRestore());
-  const ledger = await Ledger.open(checkOptions({ agentKey: 'a', storage, dataDir }), dataDir);
+  const ledger = await StoredSession.open(checkOptions({ agentKey: 'a', storage, dataDir }), dataDir);
   ledger.opened(7);
   await vi.waitFor(() => expect(put).toHaveBeenCalledOnce(), { timeout: 20_000 });
   await ledger.close(2);
@@ -38,7 +38,31 @@ test('closing tells that the last of it could not be written', async () => {
   const put = vi.spyOn(Object.getPrototypeOf(storage.records), 'put').mockRejectedValueOnce(new Error('full'));
   onTestFinished(() => put.mockRestore());
   const options = checkOptions({ agentKey: 'a', storage, dataDir });
-  const ledger = await Ledger.open(options, dataDir);
+  const ledger = await StoredSession.open(options, dataDir);
   await expect(ledger.close(2)).rejects.toThrow('full');
-  await (await Ledger.open(options, dataDir)).abandon();
+  await (await StoredSession.open(options, dataDir)).releaseLock();
+});
+
+const cell = (execution: number, code = 'x') => ({ execution, code, status: 'ok' }) as const;
+
+test('the newest thousand are there, in their order, however many there were', () => {
+  const cells = new CellHistory([cell(1), cell(2)]);
+  for (let execution = 3; execution <= 4321; execution++) {
+    cells.add(cell(execution));
+    const from = Math.max(1, execution - 999);
+    expect(cells.all[0]?.execution).toBe(from);
+    expect(cells.all).toHaveLength(execution - from + 1);
+  }
+  expect(cells.all.map(({ execution }) => execution)).toEqual(Array.from({ length: 1000 }, (_, at) => 3322 + at));
+});
+
+test('cells that are large together do not all stay in memory, and the newest does whatever its size', () => {
+  const cells = new CellHistory([]);
+  const large = 'x'.repeat(20 * 1024 * 1024);
+  for (let execution = 1; execution <= 3; execution++) cells.add(cell(execution, large));
+  expect(cells.all.map(({ execution }) => execution)).toEqual([3]);
+  cells.add(cell(4, 'small'));
+  expect(cells.all.map(({ execution }) => execution)).toEqual([3, 4]);
+  cells.add(cell(5, large + large));
+  expect(cells.all.map(({ execution }) => execution)).toEqual([5]);
 });

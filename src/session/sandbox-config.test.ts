@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
-import { requireLinux, tellingWaysOut } from './ways-out.ts';
+import { requireLinux, withExecutorAdvice } from './sandbox-config.ts';
 
 const failing = (error: unknown) => () => Promise.reject(error);
 const lacking = new CellaError('SANDBOX_UNAVAILABLE', 'landlock is missing.', { details: { layer: 'landlock' } });
 
 describe('tellingWaysOut', () => {
   it('adds both ways out to what is missing, where nobody chose the executor', async () => {
-    await expect(tellingWaysOut('auto', failing(lacking))).rejects.toMatchObject({
+    await expect(withExecutorAdvice('auto', failing(lacking))).rejects.toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
       message: expect.stringMatching(/^landlock is missing\. .*executor: "container".*executor: "in-process".*trusted/),
       details: { layer: 'landlock', waysOut: ['container', 'in-process'] },
@@ -16,13 +16,13 @@ describe('tellingWaysOut', () => {
   });
 
   it('leaves the error of an executor that was chosen as it is', async () => {
-    await expect(tellingWaysOut('subprocess', failing(lacking))).rejects.toBe(lacking);
+    await expect(withExecutorAdvice('subprocess', failing(lacking))).rejects.toBe(lacking);
   });
 
   it('leaves errors alone that another executor would meet too', async () => {
     const busy = new CellaError('AGENT_BUSY', 'Another process holds it.');
-    await expect(tellingWaysOut('auto', failing(busy))).rejects.toBe(busy);
-    await expect(tellingWaysOut('auto', failing('text'))).rejects.toBe('text');
+    await expect(withExecutorAdvice('auto', failing(busy))).rejects.toBe(busy);
+    await expect(withExecutorAdvice('auto', failing('text'))).rejects.toBe('text');
   });
 });
 

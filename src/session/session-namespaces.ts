@@ -1,13 +1,13 @@
-/**
- * The host side of the four namespaces of one session. Each is made when it is first used: most sessions need none, and
- * none may slow the start of a kernel.
- */
+/** The host side of the four namespaces, of a session or of a storage without a kernel. Each is loaded when it is first used. */
 
+import { join } from 'node:path';
 import { readEnvironment, readItemLimit } from '../environment.ts';
+import { probeInterpreter } from '../interpreter/find-python.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
+import { lazy } from '../lib/single-flight.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { Deps } from '../namespaces/deps/deps.ts';
-import type { PackageSource } from '../namespaces/deps/package-source.ts';
+import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/package-source.ts';
 import type { HostMethods, NamespaceCallContext } from '../namespaces/host-methods.ts';
 import type { ParserHelper } from '../namespaces/skills/skill-parser.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
@@ -19,14 +19,17 @@ import type { CommandRunner } from '../protocol/command.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import type { PyValue } from '../protocol/kernel-marshal.ts';
+import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import type { Storage } from '../storage/contract.ts';
-import type { NamespacesApi, WorkOptions } from './api-namespaces.ts';
-import { firstUse } from './first-use.ts';
-import type { BorrowedStorage } from './storages.ts';
+import type { NamespacesApi, WorkOptions } from './api.ts';
+import { dataFolder } from './data-folders.ts';
+import { chooseExecutor, locatePython } from './sandbox-config.ts';
+import { type CheckedOptions, checkOptions, type SessionOptions } from './session-options.ts';
+import { type AcquiredStorage, acquireExecutor, storageFor } from './shared-resources.ts';
 
-export interface NamespacesOptions {
+export interface SessionNamespacesOptions {
   /** Asked when something of it is first needed, and again where it could not be opened. */
-  readonly borrowStorage: () => BorrowedStorage;
+  readonly acquireStorage: () => AcquiredStorage;
   /** The interpreter of the kernels: a program of the host's, or what is known of one that lives elsewhere. */
   readonly python: string | (() => Promise<Interpreter>);
   /** A Python of the host's that reads skills without running them. */
@@ -56,16 +59,16 @@ const REFUSALS: Partial<Record<ErrorCode, CodeRefusal['kind']>> = {
   APPROVAL_REFUSED: 'permission',
 };
 
-export class Namespaces implements NamespacesApi {
-  readonly #options: NamespacesOptions;
+export class SessionNamespaces implements NamespacesApi {
+  readonly #options: SessionNamespacesOptions;
   readonly #ends = new AsyncDisposableStack();
-  readonly #openStorage = firstUse(() => this.#borrowStorage());
-  readonly #openTools = firstUse(() => this.#makeTools());
-  readonly #openSkills = firstUse(() => this.#makeSkills());
-  readonly #openArtifacts = firstUse(() => this.#makeArtifacts());
-  readonly #openDeps = firstUse(() => this.#makeDeps());
+  readonly #openStorage = lazy(() => this.#borrowStorage());
+  readonly #openTools = lazy(() => this.#makeTools());
+  readonly #openSkills = lazy(() => this.#makeSkills());
+  readonly #openArtifacts = lazy(() => this.#makeArtifacts());
+  readonly #openDeps = lazy(() => this.#makeDeps());
 
-  constructor(options: NamespacesOptions) {
+  constructor(options: SessionNamespacesOptions) {
     this.#options = options;
   }
 
@@ -133,11 +136,11 @@ export class Namespaces implements NamespacesApi {
   /** For the code of one kernel. */
   handler(): CallHandler {
     let artifacts: Promise<{ readonly methods: HostMethods; closeAll(): Promise<void> }> | undefined;
-    const openHandles = firstUse(async () => (await this.#openArtifacts()).methods());
+    const openHandles = lazy(async () => (await this.#openArtifacts()).methods());
     // Their schemas take longer to build than most calls.
-    const tools = firstUse(async () => (await this.#openTools()).methods());
-    const skills = firstUse(async () => (await this.#openSkills()).methods());
-    const deps = firstUse(async () => (await this.#openDeps()).methods());
+    const tools = lazy(async () => (await this.#openTools()).methods());
+    const skills = lazy(async () => (await this.#openSkills()).methods());
+    const deps = lazy(async () => (await this.#openDeps()).methods());
     const methodsOf = async (namespace: string): Promise<HostMethods> => {
       if (namespace === 'tools') return await tools();
       if (namespace === 'skills') return await skills();
@@ -177,7 +180,7 @@ export class Namespaces implements NamespacesApi {
   }
 
   async #borrowStorage(): Promise<Storage> {
-    const { storage, giveBack } = this.#options.borrowStorage();
+    const { storage, release: giveBack } = this.#options.acquireStorage();
     this.#keep(giveBack);
     return await storage;
   }
@@ -276,4 +279,57 @@ function contextOf({ signal, onProgress }: WorkOptions = {}): NamespaceCallConte
     progress: (text) => onProgress?.(text),
     whileAsking: (work) => work(),
   };
+}
+
+export interface OpenNamespacesOptions {
+  readonly dataDir?: string | undefined;
+  /** In place of the one in the data folder. Whoever opened it closes it. */
+  readonly storage?: Storage | undefined;
+  readonly python?: string | undefined;
+  /** Whose Python packages are installed for. */
+  readonly executor?: SessionOptions['executor'] | undefined;
+  readonly image?: string | undefined;
+  readonly engine?: string | undefined;
+  readonly packages?: PackageSourceOptions | undefined;
+  readonly toolFolders?: readonly string[] | undefined;
+  /** For tools that need some. */
+  readonly credentials?: SessionOptions['credentials'] | undefined;
+}
+
+export type OpenedNamespaces = NamespacesApi & AsyncDisposable;
+
+export async function openNamespaces(options: OpenNamespacesOptions = {}): Promise<OpenedNamespaces> {
+  const dataDir = dataFolder(options.dataDir);
+  const { python, executor, image, engine } = options;
+  const checked = checkOptions({ python, executor, image, engine });
+  const namespaces = new SessionNamespaces({
+    acquireStorage: () => storageFor(options.storage, dataDir),
+    python: () => interpreterFor(checked, dataDir),
+    readerPython: () => locatePython(python),
+    packageFolder: { path: join(dataDir, 'packages'), inside: PACKAGES_INSIDE },
+    packages: PackageSource.parse(options.packages ?? {}),
+    allowRuntimeDeps: true,
+    artifactLimitMb: 1_048_576,
+    toolFolders: options.toolFolders ?? [],
+    credentials: options.credentials,
+    sandboxed: {
+      run: async ({ argv }) => {
+        throw new CellaError('TOOL_FAILED', `${argv[0]} runs in a sandbox, and there is none here: open a session.`);
+      },
+    },
+    onPackages: () => {},
+  });
+  return Object.assign(namespaces, { [Symbol.asyncDispose]: () => namespaces.close() });
+}
+
+/** Asked when packages are first installed: to look at what is configured no Python is needed. */
+async function interpreterFor(options: CheckedOptions, dataDir: string): Promise<Interpreter> {
+  const { executor: kind, python } = options;
+  if (kind === 'auto' || kind === 'subprocess') return await probeInterpreter(await locatePython(python));
+  const { executor, giveBack } = acquireExecutor(await chooseExecutor(options, dataDir));
+  try {
+    return await executor.interpreter();
+  } finally {
+    giveBack();
+  }
 }

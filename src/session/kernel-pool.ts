@@ -3,20 +3,20 @@
 import { z } from 'zod';
 import { AcquireGroup, type KernelSlots, LimitedKernelSlots } from '../kernel-manager/kernel-slots.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';
-import { dataFolder } from './data-folder.ts';
-import { Launch } from './launch.ts';
+import { dataFolder } from './data-folders.ts';
+import { listAgents } from './kernel-list.ts';
+import { SandboxConfig } from './sandbox-config.ts';
+import { Session } from './session.ts';
 import {
   AgentKey,
   type CheckedOptions,
   checkOptions,
   checkOwnKey,
-  checkPoolOptions,
   type ForkOthers,
+  parseOptions,
   type SessionOptions,
-} from './options.ts';
-import { Session } from './session.ts';
+} from './session-options.ts';
 
 export const PoolLimits = z.strictObject({
   /** Kernels kept ready for keys that come for the first time. */
@@ -60,10 +60,10 @@ export interface PoolMetrics {
   readonly waits: number;
 }
 
-interface Entry {
+interface PoolEntry {
   readonly options: string;
   readonly session: Promise<Session>;
-  readonly party: AcquireGroup;
+  readonly group: AcquireGroup;
   /** The session, once it is open. */
   opened: Session | undefined;
   timer: NodeJS.Timeout | undefined;
@@ -73,15 +73,15 @@ export class KernelPool implements AsyncDisposable {
   readonly #limits: z.output<typeof PoolLimits>;
   readonly #defaults: SessionOptions;
   readonly #slots: LimitedKernelSlots;
-  readonly #entries = new Map<string, Entry>();
-  readonly #normal: (agentKey: string) => string;
+  readonly #entries = new Map<string, PoolEntry>();
+  readonly #normalizeKey: (agentKey: string) => string;
   #hits = 0;
   #recoveries = 0;
   #closed = false;
 
   constructor({ session = {}, reservedKeys = false, ...limits }: PoolOptions = {}) {
-    this.#normal = reservedKeys ? normal : ownNormal;
-    this.#limits = checkPoolOptions(PoolLimits, limits);
+    this.#normalizeKey = reservedKeys ? normalizeKey : normalizeOwnKey;
+    this.#limits = parseOptions(PoolLimits, limits);
     this.#slots = new LimitedKernelSlots(this.#limits.maxKernels, this.#limits.waitMs);
     this.#defaults = { ...session, spares: this.#limits.minSpares };
   }
@@ -92,21 +92,21 @@ export class KernelPool implements AsyncDisposable {
    */
   async acquire(key: string, own: Omit<SessionOptions, 'agentKey'> = {}, wait: AcquireOptions = {}): Promise<Session> {
     this.#checkOpen();
-    const { waitMs = this.#limits.waitMs, signal } = checkPoolOptions(AcquireOptions, wait);
+    const { waitMs = this.#limits.waitMs, signal } = parseOptions(AcquireOptions, wait);
     if (signal?.aborted)
       throw new CellaError('ABORTED', 'The caller’s signal was aborted before it asked for a kernel.');
-    const options = { ...this.#defaults, ...own, agentKey: this.#normal(key) };
+    const options = { ...this.#defaults, ...own, agentKey: this.#normalizeKey(key) };
     const patience = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
-    const text = sameText(checkOptions(options));
+    const text = optionsText(checkOptions(options));
     for (;;) {
       const entry = this.#enter(options, text);
       let session: Session;
       try {
-        session = await entry.party.join(entry.session, patience);
+        session = await entry.group.join(entry.session, patience);
       } catch (error) {
         // Nobody is left who would release what opens all the same.
         const current = this.#entries.get(options.agentKey) === entry;
-        if (current && entry.party.isEmpty && !entry.party.left) this.release(options.agentKey);
+        if (current && entry.group.isEmpty && !entry.group.left) this.release(options.agentKey);
         throw error;
       }
       if (!session.closed) return session;
@@ -126,13 +126,13 @@ export class KernelPool implements AsyncDisposable {
     own: Omit<SessionOptions, 'agentKey'> = {},
     others: ForkOthers = {},
   ): Promise<Session> {
-    const key = this.#normal(options.agentKey);
+    const key = this.#normalizeKey(options.agentKey);
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
-    const text = sameText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
+    const text = optionsText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
     const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, others);
-    const entry: Entry = { options: text, party: new AcquireGroup(), session, opened: undefined, timer: undefined };
+    const entry: PoolEntry = { options: text, group: new AcquireGroup(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);
     try {
       entry.opened = await session;
@@ -145,7 +145,7 @@ export class KernelPool implements AsyncDisposable {
 
   /** The kernel stays alive, until it has been idle for long or another key needs its place. */
   release(agentKey: string): void {
-    const entry = this.#entries.get(this.#normal(agentKey));
+    const entry = this.#entries.get(this.#normalizeKey(agentKey));
     if (!entry || this.#limits.idleTtlMs === 0) return;
     clearTimeout(entry.timer);
     const sleep = () => void entry.session.then((session) => session.hibernate()).catch(() => {}); // told at its next use
@@ -155,7 +155,7 @@ export class KernelPool implements AsyncDisposable {
   /** Saves and closes the session of one key, or of all. */
   async shutdown(agentKey?: string): Promise<void> {
     if (agentKey === undefined) this.#closed = true;
-    const keys = agentKey === undefined ? [...this.#entries.keys()] : [this.#normal(agentKey)];
+    const keys = agentKey === undefined ? [...this.#entries.keys()] : [this.#normalizeKey(agentKey)];
     const outcomes = await Promise.allSettled(keys.map((key) => this.#close(key)));
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
@@ -201,10 +201,10 @@ export class KernelPool implements AsyncDisposable {
   }
 
   /** The first who asks opens it; the others wait for the same one. */
-  #enter(options: SessionOptions & { agentKey: string }, text: string): Entry {
+  #enter(options: SessionOptions & { agentKey: string }, text: string): PoolEntry {
     const { agentKey } = options;
     const known = this.#entries.get(agentKey);
-    if (known && known.options === text && !known.party.left) {
+    if (known && known.options === text && !known.group.left) {
       clearTimeout(known.timer);
       void known.session.then(
         ({ pid }) => {
@@ -216,7 +216,7 @@ export class KernelPool implements AsyncDisposable {
     }
     const party = new AcquireGroup();
     const session = this.#reopen(known, options, party);
-    const entry: Entry = { options: text, party, session, opened: undefined, timer: undefined };
+    const entry: PoolEntry = { options: text, group: party, session, opened: undefined, timer: undefined };
     this.#entries.set(agentKey, entry);
     session.then(
       (opened) => {
@@ -232,10 +232,10 @@ export class KernelPool implements AsyncDisposable {
     return entry;
   }
 
-  async #reopen(before: Entry | undefined, options: SessionOptions, party: AcquireGroup): Promise<Session> {
+  async #reopen(before: PoolEntry | undefined, options: SessionOptions, party: AcquireGroup): Promise<Session> {
     if (before) {
       // Whether the other options are any good, before something ends for them.
-      await Launch.prepare(checkOptions(options), dataFolder(options.dataDir));
+      await SandboxConfig.prepare(checkOptions(options), dataFolder(options.dataDir));
       await this.#end(before);
     }
     let opening = true;
@@ -254,11 +254,11 @@ export class KernelPool implements AsyncDisposable {
     const entry = this.#entries.get(agentKey);
     if (!entry) return;
     this.#entries.delete(agentKey);
-    entry.party.cancel(new CellaError('SESSION_CLOSED', 'The pool was shut down while its caller waited.'));
+    entry.group.cancel(new CellaError('SESSION_CLOSED', 'The pool was shut down while its caller waited.'));
     await this.#end(entry);
   }
 
-  async #end(entry: Entry): Promise<void> {
+  async #end(entry: PoolEntry): Promise<void> {
     clearTimeout(entry.timer);
     const session = await entry.session.catch(() => undefined);
     this.#recoveries += session?.recoveries ?? 0;
@@ -270,20 +270,20 @@ export class KernelPool implements AsyncDisposable {
   }
 }
 
-const Key = z.object({ agentKey: AgentKey });
+const KeyOption = z.object({ agentKey: AgentKey });
 
 /** As a session would call it. */
-function normal(agentKey: string): string {
-  return checkPoolOptions(Key, { agentKey }).agentKey;
+function normalizeKey(agentKey: string): string {
+  return parseOptions(KeyOption, { agentKey }).agentKey;
 }
 
-function ownNormal(agentKey: string): string {
+function normalizeOwnKey(agentKey: string): string {
   checkOwnKey(agentKey);
-  return normal(agentKey);
+  return normalizeKey(agentKey);
 }
 
 /** The same for the same options, in whatever order they are written. Functions count for nothing: they do not compare. */
-function sameText({ storage, ...options }: CheckedOptions): string {
+function optionsText({ storage, ...options }: CheckedOptions): string {
   return JSON.stringify([storage?.toBootstrapConfig(), options], (_key, value: unknown) => {
     const isPlain = typeof value === 'object' && value !== null && !Array.isArray(value);
     return isPlain

@@ -12,12 +12,12 @@ import {
   TerminalSize,
   typedPieces,
 } from '../protocol/workspace-models.ts';
-import { checkPoolOptions } from './options.ts';
+import { parseOptions } from './session-options.ts';
 
 /** All that a program has shown can be read at once when it has ended; a pipe that is open longer is somebody else's. */
-const LAST_WORDS_MS = 1000;
+const LAST_OUTPUT_MS = 1000;
 
-interface Surroundings {
+interface TerminalSetup {
   readonly env: Readonly<Record<string, string>>;
   readonly packages: string | undefined;
 }
@@ -25,9 +25,9 @@ interface Surroundings {
 export async function openTerminal(
   keeper: KernelManager,
   options: TerminalOptions,
-  { env, packages }: Surroundings,
+  { env, packages }: TerminalSetup,
 ): Promise<Terminal> {
-  const { cols, rows, argv = [] } = checkPoolOptions(TerminalOptions, options);
+  const { cols, rows, argv = [] } = parseOptions(TerminalOptions, options);
   const program = { argv, env: { TERM: 'xterm-256color', ...env }, packages };
   const link = await keeper.attachProcess((enclosure) => enclosure.openTerminal(program, { cols, rows }));
   return new LocalTerminal(link, argv[0] ?? 'A shell');
@@ -41,7 +41,7 @@ class LocalTerminal implements Terminal {
 
   constructor(link: RunningTerminal, name: string) {
     this.#link = link;
-    this.output = new Output(link);
+    this.output = new TerminalOutput(link);
     this.exited = exitOf(link, name);
     this.exited.catch(() => {}); // told to whoever asks
   }
@@ -54,7 +54,7 @@ class LocalTerminal implements Terminal {
   }
 
   resize(size: TerminalSize): void {
-    this.#link.resize(checkPoolOptions(TerminalSize, size));
+    this.#link.resize(parseOptions(TerminalSize, size));
   }
 
   async close(): Promise<void> {
@@ -78,7 +78,7 @@ async function exitOf(link: RunningTerminal, name: string): Promise<TerminalExit
 }
 
 /** One chunk after the other: nothing more is read before the last one was taken. */
-class Output implements AsyncIterable<Uint8Array> {
+class TerminalOutput implements AsyncIterable<Uint8Array> {
   readonly #source: ByteSource;
   #next = Promise.withResolvers<Uint8Array | undefined>();
   #state: 'reading' | 'full' | 'ended' = 'reading';
@@ -128,7 +128,7 @@ class Output implements AsyncIterable<Uint8Array> {
   #expectEnd(): void {
     this.#late();
     if (this.#exited && this.#state === 'reading') {
-      this.#late = timeoutAfterIo(LAST_WORDS_MS, () => this.#source.close());
+      this.#late = timeoutAfterIo(LAST_OUTPUT_MS, () => this.#source.close());
     }
   }
 }

@@ -1,13 +1,13 @@
-/** The keeper of a session's kernel, from the session's options. */
+/** Makes the KernelManager of a session from the session's options. */
 
 import type { Executor } from '../environments/kernel-host.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import type { KernelSlots } from '../kernel-manager/kernel-slots.ts';
 import type { BackgroundEvent } from '../protocol/execution-events.ts';
-import type { Launch } from './launch.ts';
-import type { Ledger } from './ledger.ts';
-import type { CheckedOptions } from './options.ts';
+import type { SandboxConfig } from './sandbox-config.ts';
+import type { CheckedOptions } from './session-options.ts';
+import type { StoredSession } from './stored-session.ts';
 
 const MB = 1024 * 1024;
 /** About what the event of a save takes in memory. */
@@ -17,25 +17,25 @@ const DENIED_BYTES = 200;
 /** What checkpoints may take of the memory that the sandbox has. */
 const SHARE_OF_MEMORY = 0.5;
 
-export interface Keeping {
+export interface KernelManagerParts {
   readonly options: CheckedOptions;
-  readonly launch: Launch;
+  readonly sandboxConfig: SandboxConfig;
   readonly executor: Executor;
-  readonly ledger: Ledger;
+  readonly stored: StoredSession;
   readonly slots: KernelSlots;
   readonly background: (event: BackgroundEvent, bytes: number) => void;
   readonly handler: () => CallHandler;
 }
 
-export function makeKeeper(keeping: Keeping): KernelManager {
-  const { options, launch, executor, ledger, slots, background, handler } = keeping;
+export function makeKernelManager(keeping: KernelManagerParts): KernelManager {
+  const { options, sandboxConfig: launch, executor, stored: ledger, slots, background, handler } = keeping;
   return new KernelManager({
     agentKey: options.agentKey,
     environments: {
       open: () => launch.open(executor),
       launchOptions: () => ({ env: launch.env, packages: launch.packages }),
     },
-    ...(ledger.archive ? { durableCheckpoints: ledger.archive } : {}),
+    ...(ledger.durableCheckpoints ? { durableCheckpoints: ledger.durableCheckpoints } : {}),
     checkpointLimits: {
       maxCount: options.liveCheckpoints,
       undo: options.undo,

@@ -1,4 +1,4 @@
-/** Answers about the namespace, checked: a kernel's word is hostile input like any other. */
+/** Parses a kernel's answers about its variables. A kernel may be hostile, so every answer is checked. */
 
 import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
@@ -32,25 +32,25 @@ const VariablesAnswer = z.array(
   }),
 );
 
-function check<T>(schema: z.ZodType<T>, answer: unknown): T {
+function checkAnswer<T>(schema: z.ZodType<T>, answer: unknown): T {
   const parsed = schema.safeParse(answer);
   if (parsed.success) return parsed.data;
   throw new CellaError('KERNEL_PROTOCOL', 'The kernel answered a question with something of another shape.');
 }
 
 export function parseCompletion(answer: unknown, cursor: number): Completion {
-  const { matches, prefix } = check(CompletionAnswer, answer);
+  const { matches, prefix } = checkAnswer(CompletionAnswer, answer);
   return { matches, start: Math.max(0, cursor - prefix.length), end: cursor };
 }
 
 export function parseInspection(answer: unknown): Inspection {
-  return check(InspectionAnswer, answer);
+  return checkAnswer(InspectionAnswer, answer);
 }
 
-export const parseCompleteness = (answer: unknown): Completeness => check(CompletenessAnswer, answer);
+export const parseCompleteness = (answer: unknown): Completeness => checkAnswer(CompletenessAnswer, answer);
 
 export function parseVariables(answer: unknown): Variable[] {
-  return check(VariablesAnswer, answer).map(({ length, ...rest }) =>
+  return checkAnswer(VariablesAnswer, answer).map(({ length, ...rest }) =>
     length === undefined ? rest : { ...rest, length },
   );
 }

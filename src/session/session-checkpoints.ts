@@ -1,4 +1,4 @@
-/** The checkpoints of a session, live and durable, under one roof: found by id or name, the newest first. */
+/** The live and durable checkpoints of a session in one list, found by id or name, the newest first. */
 
 import type { DurableCheckpoints } from '../kernel-manager/durable-checkpoints.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
@@ -6,45 +6,45 @@ import type { LiveCheckpoint } from '../kernel-manager/snapshots.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
 import type { Checkpoint, CheckpointOptions, Restored } from './api.ts';
-import { checkCheckpointOptions } from './options.ts';
+import { checkCheckpointOptions } from './session-options.ts';
 
-export class Checkpoints {
-  readonly #keeper: KernelManager;
-  readonly #archive: DurableCheckpoints | undefined;
+export class SessionCheckpoints {
+  readonly #manager: KernelManager;
+  readonly #durable: DurableCheckpoints | undefined;
 
   constructor(keeper: KernelManager, archive: DurableCheckpoints | undefined) {
-    this.#keeper = keeper;
-    this.#archive = archive;
+    this.#manager = keeper;
+    this.#durable = archive;
   }
 
   async make(options: CheckpointOptions): Promise<Checkpoint> {
     const { name, durable } = checkCheckpointOptions(options);
     const named = name === undefined ? {} : { name };
-    if (!durable) return fromMoment(await this.#keeper.addCheckpoint(name));
-    if (!this.#archive) {
+    if (!durable) return fromLive(await this.#manager.addCheckpoint(name));
+    if (!this.#durable) {
       throw new CellaError(
         'INVALID_OPTIONS',
         'This session has no storage (persist: false): nothing durable can be made.',
       );
     }
-    const manifest = await this.#keeper.saveCheckpoint(named);
+    const manifest = await this.#manager.saveCheckpoint(named);
     if (manifest.saved.length === 0 && manifest.lost.some(({ reason }) => reason.includes('size cap'))) {
-      await this.#archive.delete(manifest.id);
+      await this.#durable.delete(manifest.id);
       const { lost } = manifest;
       throw new CellaError('CHECKPOINT_TOO_LARGE', 'No name fits into the size cap.', { details: { lost } });
     }
-    return fromManifest(manifest);
+    return fromDurable(manifest);
   }
 
   async list(): Promise<Checkpoint[]> {
-    const durable = (await this.#archive?.list()) ?? [];
-    const all = [...durable.map(fromManifest), ...this.#keeper.checkpoints.map(fromMoment)];
+    const durable = (await this.#durable?.list()) ?? [];
+    const all = [...durable.map(fromDurable), ...this.#manager.checkpoints.map(fromLive)];
     return all.toSorted((one, other) => one.createdAt - other.createdAt);
   }
 
   findLive(idOrName: string): LiveCheckpoint {
-    const moment = this.#keeper.findCheckpoint(idOrName);
-    if (!moment) throw unknown(idOrName);
+    const moment = this.#manager.findCheckpoint(idOrName);
+    if (!moment) throw checkpointNotFound(idOrName);
     return moment;
   }
 
@@ -52,30 +52,31 @@ export class Checkpoints {
     const moment = this.#liveOrGone(idOrName);
     const manifest = moment instanceof CellaError || !moment ? await this.#findDurable(idOrName) : undefined;
     if (manifest) {
-      const { restored, lost } = await this.#keeper.load(manifest);
-      return { checkpoint: fromManifest(manifest), restored, lost };
+      const { restored, lost } = await this.#manager.load(manifest);
+      return { checkpoint: fromDurable(manifest), restored, lost };
     }
     if (moment instanceof CellaError) throw moment;
-    if (!moment) throw (await this.#damage(idOrName)) ?? unknown(idOrName);
-    await this.#keeper.restoreCheckpoint(moment);
-    return { checkpoint: fromMoment(moment) };
+    if (!moment) throw (await this.#damage(idOrName)) ?? checkpointNotFound(idOrName);
+    await this.#manager.restoreCheckpoint(moment);
+    return { checkpoint: fromLive(moment) };
   }
 
   async delete(idOrName: string): Promise<void> {
-    const named = this.#keeper.checkpoints.filter(({ id, name }) => id === idOrName || name === idOrName);
+    const named = this.#manager.checkpoints.filter(({ id, name }) => id === idOrName || name === idOrName);
     const alive = named.findLast(({ gone }) => gone === undefined);
     const manifest = alive ? undefined : await this.#findDurable(idOrName);
     const moment = manifest ? undefined : (alive ?? named.at(-1));
-    if (manifest) await this.#archive?.delete(manifest.id);
-    else if (moment) this.#keeper.removeCheckpoint(moment);
+    if (manifest) await this.#durable?.delete(manifest.id);
+    else if (moment) this.#manager.removeCheckpoint(moment);
     // One that cannot be read has no name any more, but it can be removed.
-    else if (!(await this.#damage(idOrName)) || !(await this.#archive?.delete(idOrName))) throw unknown(idOrName);
+    else if (!(await this.#damage(idOrName)) || !(await this.#durable?.delete(idOrName)))
+      throw checkpointNotFound(idOrName);
   }
 
   /** A live one that is gone does not hide a durable one of the same name. */
   #liveOrGone(idOrName: string): LiveCheckpoint | CellaError | undefined {
     try {
-      return this.#keeper.findCheckpoint(idOrName);
+      return this.#manager.findCheckpoint(idOrName);
     } catch (error) {
       if (error instanceof CellaError) return error;
       throw error;
@@ -83,7 +84,7 @@ export class Checkpoints {
   }
 
   async #damage(id: string): Promise<CellaError | undefined> {
-    const found = (await this.#archive?.unreadable())?.find((one) => one.id === id);
+    const found = (await this.#durable?.unreadable())?.find((one) => one.id === id);
     if (!found) return undefined;
     return new CellaError('CHECKPOINT_DAMAGED', `The checkpoint ${id} cannot be read: ${found.reason}`, {
       details: { id },
@@ -91,16 +92,16 @@ export class Checkpoints {
   }
 
   async #findDurable(idOrName: string): Promise<Manifest | undefined> {
-    const all = (await this.#archive?.list()) ?? [];
+    const all = (await this.#durable?.list()) ?? [];
     return all.findLast(({ id, name }) => id === idOrName || name === idOrName);
   }
 }
 
-function unknown(idOrName: string): CellaError {
+function checkpointNotFound(idOrName: string): CellaError {
   return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${JSON.stringify(idOrName)}.`);
 }
 
-function fromMoment({ id, name, createdAt, execution, gone }: LiveCheckpoint): Checkpoint {
+function fromLive({ id, name, createdAt, execution, gone }: LiveCheckpoint): Checkpoint {
   return {
     id,
     ...(name === undefined ? {} : { name }),
@@ -109,7 +110,7 @@ function fromMoment({ id, name, createdAt, execution, gone }: LiveCheckpoint): C
   };
 }
 
-function fromManifest({ id, name, kind, createdAt, execution, bytes, python, saved, lost }: Manifest): Checkpoint {
+function fromDurable({ id, name, kind, createdAt, execution, bytes, python, saved, lost }: Manifest): Checkpoint {
   return {
     id,
     ...(name === undefined ? {} : { name }),

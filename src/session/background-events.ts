@@ -1,10 +1,10 @@
-/** Output that belongs to no running cell: the newest is kept for whoever reads, the oldest goes when there is too much. */
+/** Output that belongs to no running cell. The newest is kept for a reader; the oldest is dropped if there is too much. */
 
 import type { BackgroundEvent } from '../protocol/execution-events.ts';
 
 const MOST_BYTES = 1024 * 1024;
 
-export class BackgroundLog {
+export class BackgroundEvents {
   #events: { event: BackgroundEvent; size: number }[] = [];
   #size = 0;
   #wake: (() => void) | undefined;

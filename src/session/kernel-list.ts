@@ -1,28 +1,28 @@
-/** Every agent of a storage, whoever holds it. */
+/** Lists the kernels of a storage by agent key, whichever process holds them. */
 
 import { readdir, readFile } from 'node:fs/promises';
 import { inSlices } from '../lib/event-loop.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { SessionRecord } from '../storage/session-record.ts';
 import type { AgentInfo } from './api.ts';
-import { dataFolder } from './data-folder.ts';
-import { storageFor } from './storages.ts';
+import { dataFolder } from './data-folders.ts';
+import { storageFor } from './shared-resources.ts';
 
-export interface WhichAgents {
+export interface ListAgentsOptions {
   readonly dataDir?: string;
   readonly storage?: Storage | undefined;
   /** By their keys; all by default. */
   readonly which?: (agentKey: string) => boolean;
 }
 
-export async function listAgents({ dataDir, storage: given, which }: WhichAgents = {}): Promise<AgentInfo[]> {
-  const { storage: opening, giveBack } = storageFor(given, dataFolder(dataDir));
+export async function listAgents({ dataDir, storage: given, which }: ListAgentsOptions = {}): Promise<AgentInfo[]> {
+  const { storage: opening, release: giveBack } = storageFor(given, dataFolder(dataDir));
   try {
     const storage = await opening;
-    const processes = new Processes();
+    const processes = new ProcessTable();
     const agents: AgentInfo[] = [];
     for await (const record of inSlices(await storage.records.list(which && { which }))) {
-      agents.push(await describe(storage, record, processes));
+      agents.push(await describeAgent(storage, record, processes));
     }
     return agents;
   } finally {
@@ -30,7 +30,7 @@ export async function listAgents({ dataDir, storage: given, which }: WhichAgents
   }
 }
 
-async function describe(storage: Storage, record: SessionRecord, processes: Processes): Promise<AgentInfo> {
+async function describeAgent(storage: Storage, record: SessionRecord, processes: ProcessTable): Promise<AgentInfo> {
   const { agentKey, lastSave, executions, workspaceOf, lastUsedAt } = record;
   const held = await storage.locks.holder(agentKey);
   const holder = held && { pid: held.pid, since: held.since };
@@ -52,7 +52,7 @@ async function describe(storage: Storage, record: SessionRecord, processes: Proc
 }
 
 /** The processes of this machine as they were when somebody first asked: /proc is read once for all agents. */
-class Processes {
+class ProcessTable {
   #parents: Promise<ReadonlyMap<number, number>> | undefined;
   #children: Promise<ReadonlyMap<number, readonly number[]>> | undefined;
 
@@ -89,12 +89,12 @@ class Processes {
   }
 
   #read(): Promise<ReadonlyMap<number, number>> {
-    this.#parents ??= parentsOfAll();
+    this.#parents ??= readParents();
     return this.#parents;
   }
 }
 
-async function parentsOfAll(): Promise<Map<number, number>> {
+async function readParents(): Promise<Map<number, number>> {
   const parents = new Map<number, number>();
   const names = await readdir('/proc').catch(() => []); // no /proc on this system
   for await (const name of inSlices(names)) {

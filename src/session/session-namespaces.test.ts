@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { openNamespaces } from './open-namespaces.ts';
-import { closeStorages } from './storages.ts';
+import { openNamespaces } from './session-namespaces.ts';
+import { closeStorages } from './shared-resources.ts';
 
 const folders: string[] = [];
 

@@ -1,0 +1,377 @@
+/** From checked options to what an executor needs: which executor, folders, identity, environment variables, limits. */
+
+import { readdirSync, statSync } from 'node:fs';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { readEnvironment } from '../environment.ts';
+import { removeFolder } from '../environments/files/remove-tree.ts';
+import type { FilesRoot } from '../environments/files/session-files.ts';
+import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
+import { SubprocessExecutor } from '../environments/subprocess/subprocess-executor.ts';
+import { findPython } from '../interpreter/find-python.ts';
+import type { KernelConnection } from '../kernel/kernel-connection.ts';
+import type { ExecutorKind } from '../protocol/enums.ts';
+import { CellaError, type ErrorCode } from '../protocol/errors.ts';
+import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
+import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
+import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
+import {
+  checkFolderId,
+  type EnvironmentSpec,
+  type FolderId,
+  limitsToSpec,
+  type Mount,
+  policyOf,
+  readableFolder,
+  resolveFolder,
+  writableFolder,
+} from '../sandbox/spec.ts';
+import type { RecordStore } from '../storage/contract.ts';
+import { folderName } from '../storage/folder-name.ts';
+import { look, newHolder } from '../storage/identity.ts';
+import type { SessionRecord } from '../storage/session-record.ts';
+import {
+  claimKeyFolder,
+  discardUnclaimedFolder,
+  ensureKeyFolder,
+  ensurePackageFolder,
+  enterKeyFolder,
+  folderExists,
+  hasPackageSets,
+  isKeyFolderUnused,
+  KEY_FOLDER_INSIDE,
+  type KeyFolder,
+  makeUnclaimedFolder,
+  type PackageFolderStat,
+  sweepUnclaimedFolders,
+} from './data-folders.ts';
+import type { CheckedOptions } from './session-options.ts';
+import type { ExecutorFactory } from './shared-resources.ts';
+
+/** Everything about the sandbox of one session that is known before there is one. */
+export class SandboxConfig {
+  readonly executorChoice: ExecutorChoice;
+  /** What the caller wants the code to find in its environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The folder, as kernels see it, of the package set that they begin with. */
+  packages: string | undefined;
+  /** Where all package sets lie, on the host, and as kernels see it. */
+  readonly packageFolder: { readonly path: string; readonly inside: string };
+  readonly #packageFacts: PackageFolderStat;
+  /** Whether the code is kept from the host's folders. */
+  readonly isolated: boolean;
+  /** Whether the code runs as a user of its own. */
+  readonly #ownUser: boolean;
+  #root: string;
+  #sharesWorkspace = false;
+  /** Whose folder it is. */
+  agentKey: string;
+  readonly #customCwd: string | undefined;
+  readonly #customCwdId: FolderId | undefined;
+  readonly #hasOwnStorage: boolean;
+  readonly #shared: Pick<EnvironmentSpec, 'network' | 'readable' | 'writable' | 'limits'>;
+  #specKey: string | undefined;
+
+  private constructor(options: CheckedOptions, recipe: ExecutorChoice, dataDir: string) {
+    const policy = policyOf(options.sandbox);
+    this.executorChoice = recipe;
+    // Without a sandbox the code finds everything by the host's own names.
+    this.isolated = recipe.kind !== 'subprocess' || options.sandbox !== 'off';
+    const root = recipe.kind !== 'in-process' && this.isolated && process.getuid?.() === 0;
+    this.#ownUser = root;
+    this.agentKey = options.agentKey;
+    this.#root = join(dataDir, 'agents', folderName(options.agentKey));
+    const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir, options.folderLinks);
+    this.#customCwd = options.cwd === undefined ? undefined : folder('cwd')(resolve(options.cwd));
+    const named = (made: Mount): Mount => ({ ...made, id: checkFolderId(made.path, options.folderIds?.[made.path]) });
+    const readable = policy.readable.map(folder('sandbox.readable')).map((path) => named(readableFolder(path, root)));
+    const writable = policy.writable.map(folder('sandbox.writable')).map((path) => named(writableFolder(path, root)));
+    if (this.#customCwd !== undefined) {
+      const elsewhere = named(writableFolder(this.#customCwd, root));
+      writable.unshift(elsewhere);
+      this.#customCwdId = elsewhere.id;
+    }
+    const packageFolder = join(dataDir, 'packages');
+    this.packageFolder = { path: packageFolder, inside: this.isolated ? PACKAGES_INSIDE : packageFolder };
+    this.#packageFacts = ensurePackageFolder(packageFolder);
+    readable.push({ path: packageFolder, at: PACKAGES_INSIDE });
+    this.#hasOwnStorage = options.storage !== undefined;
+    this.#shared = { network: policy.network, readable, writable, limits: limitsToSpec(options.limits) };
+    // Without a sandbox there is no other name for it.
+    this.env = this.isolated ? options.env : { HOME: this.home, ...options.env };
+  }
+
+  static async prepare(options: CheckedOptions, dataDir: string): Promise<SandboxConfig> {
+    return new SandboxConfig(options, await chooseExecutor(options, dataDir), dataDir);
+  }
+
+  /** Works in the folder of another agent, which it was forked from. */
+  useWorkspaceOf(agentKey: string, dataDir: string): void {
+    this.#sharesWorkspace = true;
+    this.agentKey = agentKey;
+    this.#root = join(dataDir, 'agents', folderName(agentKey));
+  }
+
+  /** In the same folder, for a fork whose kernels may begin with other packages than its parent's. */
+  forFork(options: CheckedOptions, dataDir: string): SandboxConfig {
+    const twin = new SandboxConfig(options, this.executorChoice, dataDir);
+    twin.useWorkspaceOf(this.agentKey, dataDir);
+    twin.packages = this.packages;
+    return twin;
+  }
+
+  /** The folder that the caller has named, if any. */
+  get customCwd(): string | undefined {
+    return this.#customCwd;
+  }
+
+  /** Whether any package set was ever made here. */
+  hasPackages(): boolean {
+    return hasPackageSets(this.packageFolder.path, this.#packageFacts);
+  }
+
+  /** For each session that works in its folder; gives what to call when it has ended. */
+  enterWorkspace(): () => void {
+    return enterKeyFolder(this.#root);
+  }
+
+  /** After an agent was destroyed: its folder goes with the last session that works in it. */
+  async removeWorkspace(agentKey: string, records: RecordStore | undefined): Promise<void> {
+    const worksHere = ({ agentKey: key, workspaceOf = key }: SessionRecord) => workspaceOf === this.agentKey;
+    const others = records && (async () => (await records.list()).some(worksHere));
+    if (await isKeyFolderUnused(this.#root, agentKey === this.agentKey, others)) await removeFolder(this.#root);
+  }
+
+  /** The folder, on the host, that the code works in. */
+  get cwd(): string {
+    return this.#customCwd ?? join(this.#root, 'workspace');
+  }
+
+  /** How files of that folder are reached. */
+  get files(): FilesRoot {
+    const inside = this.#customCwd ?? join(this.isolated ? KEY_FOLDER_INSIDE : this.#root, 'workspace');
+    return { path: this.cwd, inside, id: this.#customCwdId, rights: this.#rightsIn(this.cwd) };
+  }
+
+  /** How files of its home are reached. */
+  get homeFiles(): FilesRoot {
+    return {
+      path: this.home,
+      inside: join(this.isolated ? KEY_FOLDER_INSIDE : this.#root, 'home'),
+      rights: this.#rightsIn(this.home),
+    };
+  }
+
+  #rightsIn(path: string): FileRights | undefined {
+    return this.#ownUser ? fileRights(path, this.home, this.executorChoice.kind === 'container') : undefined;
+  }
+
+  /** Its home, on the host. */
+  get home(): string {
+    return join(this.#root, 'home');
+  }
+
+  /** A sandbox for a coding agent, beside the one that kernels live in; no kernel ever does in this one. */
+  async openForAgent(
+    executor: Executor,
+    folders: AgentMounts,
+  ): Promise<{ enclosure: KernelHost; spec: EnvironmentSpec }> {
+    const own = this.#spec(ensureKeyFolder(this.#root, this.#ownUser));
+    checkAgentMounts([...own.readable, ...own.writable]);
+    const readable = [...own.readable, ...agentMounts(folders, this.#ownUser)];
+    const spec: EnvironmentSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
+    if (this.executorChoice.kind === 'container') checkAgentCanRead(folders, spec);
+    return { enclosure: await executor.open(spec), spec };
+  }
+
+  /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
+  async open(
+    executor: Executor,
+  ): Promise<{ enclosure: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }> {
+    const missing = !folderExists(this.#root);
+    // What it has saved may lie elsewhere: in another agent's folder that it shares, or in a storage of its own.
+    const fresh = missing && !this.#sharesWorkspace && !this.#hasOwnStorage;
+    if (missing) {
+      const spare = executor.spares.take(this.specKey);
+      if (spare) {
+        // It wakes up while the folder gets its name.
+        const first = spare.host.startKernel({ env: this.env, packages: this.packages });
+        if (claimKeyFolder(spare.spec.folder.path, this.#root)) {
+          spare.host.moveWorkspace?.(this.#root);
+          return { enclosure: spare.host, first, fresh };
+        }
+        await spare.host.close();
+        discardUnclaimedFolder(spare.spec.folder.path);
+      }
+    }
+    return { enclosure: await executor.open(this.#spec(ensureKeyFolder(this.#root, this.#ownUser))), fresh };
+  }
+
+  /** Sandboxes for other keys with the same options. */
+  spares(count: number): SpareSpec {
+    const agents = dirname(this.#root);
+    return {
+      specKey: this.specKey,
+      count,
+      make: () => {
+        sweepUnclaimedFolders(agents);
+        return this.#spec(makeUnclaimedFolder(agents, this.#ownUser));
+      },
+      discard: (spec) => discardUnclaimedFolder(spec.folder.path),
+    };
+  }
+
+  /** Sessions that differ in nothing but their key have the same. */
+  get specKey(): string {
+    this.#specKey ??= JSON.stringify([dirname(this.#root), this.#customCwd, this.#shared]);
+    return this.#specKey;
+  }
+
+  #spec(home: KeyFolder): EnvironmentSpec {
+    const { path: own, uid, gid, owner } = home;
+    const inside = this.isolated ? KEY_FOLDER_INSIDE : own;
+    const folder = { path: own, at: inside, ...(owner ? { owner } : {}) };
+    return {
+      ...this.#shared,
+      uid,
+      gid,
+      folder,
+      writable: [folder, ...this.#shared.writable],
+      home: join(inside, 'home'),
+      cwd: this.#customCwd ?? join(inside, 'workspace'),
+    };
+  }
+}
+
+export interface ExecutorChoice extends ExecutorFactory {
+  readonly kind: ExecutorKind;
+}
+
+const MB = 1024 * 1024;
+
+export async function chooseExecutor(options: CheckedOptions, dataDir: string): Promise<ExecutorChoice> {
+  const { preload, startTimeoutMs } = options;
+  if (options.executor === 'container') {
+    const { ContainerExecutor } = await import('../environments/container/container-executor.ts');
+    const { image } = options;
+    const { engine = readEnvironment().engine } = options;
+    const { runtimeDir } = readEnvironment();
+    const config = { image, engine, runtimeDir, dataDir, preload, startTimeoutMs, env: variables() };
+    const owner = { self: newHolder(), look };
+    return choice('container', config, () => new ContainerExecutor(config, owner));
+  }
+  if (options.executor === 'in-process') {
+    const { InProcessExecutor } = await import('../environments/in-process/in-process-executor.ts');
+    const memoryBytes = options.limits.memoryMb * MB;
+    const config = { dataDir, preload, startTimeoutMs, memoryBytes, env: variables() };
+    return choice('in-process', config, () => new InProcessExecutor(config));
+  }
+  const isolated = options.sandbox !== 'off';
+  if (isolated) requireLinux();
+  const python = await locatePython(options.python);
+  const { cgroup } = policyOf(options.sandbox);
+  const root = isolated && process.getuid?.() === 0;
+  const path = [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter);
+  const config = {
+    python,
+    sandbox: isolated ? ('on' as const) : ('off' as const),
+    cgroup: cgroup ?? (root ? ('required' as const) : ('if-available' as const)),
+    preload,
+    env: { ...variables(), PATH: path },
+    startTimeoutMs,
+  };
+  return choice('subprocess', config, () => new SubprocessExecutor(config));
+}
+
+function choice(kind: ExecutorKind, config: object, make: ExecutorFactory['make']): ExecutorChoice {
+  return { kind, key: JSON.stringify([kind, config]), make };
+}
+
+/** Nothing of the host's own environment: no key, token or path of it reaches the code. */
+function variables(): Record<string, string> {
+  return {
+    HOME: join(KEY_FOLDER_INSIDE, 'home'),
+    USER: 'cella',
+    LOGNAME: 'cella',
+    LANG: 'C.UTF-8',
+    TMPDIR: '/tmp',
+    MPLBACKEND: 'agg',
+    // Threads of a native library do not survive a fork, and with them no rollback and no checkpoint is possible.
+    OPENBLAS_NUM_THREADS: '1',
+    OMP_NUM_THREADS: '1',
+    MKL_NUM_THREADS: '1',
+  };
+}
+
+const located = new Map<string | undefined, Promise<string>>();
+
+export function locatePython(named: string | undefined): Promise<string> {
+  const wanted = named ?? readEnvironment().python;
+  let found = located.get(wanted);
+  if (!found) {
+    found = findPython(wanted);
+    located.set(wanted, found);
+    found.catch(() => located.delete(wanted));
+  }
+  return found;
+}
+
+/** What a machine lacks, and not what a caller did wrong. */
+const missingFromMachine: readonly ErrorCode[] = ['PYTHON_NOT_FOUND', 'SANDBOX_UNAVAILABLE'];
+
+const EXECUTOR_ADVICE =
+  'Two ways out: executor: "container" isolates the code with Docker or Podman instead; executor: "in-process" runs ' +
+  'trusted code in WebAssembly, which needs no Python and isolates nothing.';
+
+/** Another executor is never taken by itself: one isolates less, the other needs an engine that somebody trusts. */
+export async function withExecutorAdvice<T>(executor: CheckedOptions['executor'], work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (executor !== 'auto' || !(error instanceof CellaError) || !missingFromMachine.includes(error.code)) throw error;
+    const details = { ...error.details, waysOut: ['container', 'in-process'] };
+    throw new CellaError(error.code, `${error.message} ${EXECUTOR_ADVICE}`, { cause: error, details });
+  }
+}
+
+/** The layers of isolation are Linux's own. */
+export function requireLinux(platform: string = process.platform): void {
+  if (platform === 'linux') return;
+  const message = `Sandboxed processes need Linux, and this is ${platform}.`;
+  throw new CellaError('SANDBOX_UNAVAILABLE', message, { details: { platform } });
+}
+
+interface User {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+const [READ, ENTER] = [4, 5];
+
+/** As deep as it goes by itself: a program's own files are of one piece, and are opened when it is installed. */
+export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user: User): void {
+  for (const path of [node, join(node, 'node')]) checkMode(node, path, ENTER, user);
+  if (runner !== undefined) {
+    checkMode(runner, runner, ENTER, user);
+    for (const name of readdirSync(runner)) checkMode(runner, join(runner, name), READ, user);
+  }
+  if (programs === undefined) return;
+  const versions = foldersIn(programs).flatMap((agent) => [agent, ...foldersIn(agent)]);
+  for (const folder of [programs, ...versions]) checkMode(programs, folder, ENTER, user);
+}
+
+/** `whole`: what has to be opened as one. */
+function checkMode(whole: string, path: string, wanted: number, { uid, gid }: User): void {
+  const { mode, uid: owner, gid: group } = statSync(path);
+  const shift = owner === uid ? 6 : group === gid ? 3 : 0;
+  if (((mode >> shift) & wanted) === wanted) return;
+  throw new CellaError('AGENT_NOT_INSTALLED', `The user that the agent runs as (${uid}) cannot read ${path}.`, {
+    advice: `It was installed under a umask that keeps others out. Open it: \`chmod -R go+rX ${whole}\`.`,
+  });
+}
+
+function foldersIn(folder: string): string[] {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
+    .map(({ name }) => join(folder, name));
+}
