@@ -116,8 +116,6 @@ export function checkCheckpointOptions(options: unknown): z.output<typeof Checkp
   return check(CheckpointOptions, options);
 }
 
-const optionsCache = new OptionsCache<CheckedOptions>('agentKey');
-
 export function checkOptions(options: unknown): CheckedOptions {
   const known = optionsCache.find(options);
   if (known) {
@@ -259,3 +257,5 @@ function freezeDeep<T extends object>(value: T): T {
   for (const part of Object.values(value)) if (isList(part) || isRecord(part)) freezeDeep(part);
   return Object.freeze(value);
 }
+
+const optionsCache = new OptionsCache<CheckedOptions>('agentKey');
