@@ -44,7 +44,7 @@ const LONGEST_CLEARING_MS = 5_000;
 /** Of sessions that could not be saved, in a message. */
 const MOST_NAMED = 10;
 
-export class LocalSessionHost implements contract.SessionHost {
+export class LocalSessionHost implements AsyncDisposable {
   readonly #share: HostShare;
   readonly #definitions: Definitions;
   readonly #open: OpenSessions;
@@ -126,10 +126,15 @@ export class LocalSessionHost implements contract.SessionHost {
     return host;
   }
 
+  /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
   create(ownerId: string, wanted: NewSession): Promise<Created> {
     return this.#creations.create(ownerId, wanted);
   }
 
+  /**
+   * Oldest first; those alone that `visible` allows. One call looks through a bounded number of sessions: a page may be
+   * short, or empty, and `next` says where to go on. `viewer`: only those that may be visible to them are looked at.
+   */
   list(
     query: SessionQuery,
     visible?: (session: SessionInfo) => boolean,
@@ -138,14 +143,17 @@ export class LocalSessionHost implements contract.SessionHost {
     return this.#listing.list(query, visible, viewer);
   }
 
+  /** Of all users together. */
   count(): Promise<number> {
     return this.#definitions.count();
   }
 
+  /** Those made from this one, and not from its forks. */
   forksOf(id: string): Promise<SessionInfo[]> {
     return this.#listing.forksOf(id);
   }
 
+  /** Those of a user that are open on some server, and those that are named; their state says whether a kernel lives. */
   liveOf(ownerId: string, named?: Iterable<string>): Promise<SessionInfo[]> {
     return this.#listing.live(ownerId, named);
   }
@@ -171,14 +179,17 @@ export class LocalSessionHost implements contract.SessionHost {
     return await hosted.info();
   }
 
+  /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and at last the session. */
   delete(id: string): Promise<void> {
     return this.#deletions.delete(id);
   }
 
+  /** Another session of this owner with the same memory, in the same workspace. */
   async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     return await (await this.#creations.fork(id, ownerId, wanted)).info();
   }
 
+  /** From here on, the code of a fork of somebody else's session uses what is its owner's. Who may is checked before. */
   async confirm(id: string, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
     const { unconfirmed } = await this.#definitions.get(id);
@@ -193,12 +204,14 @@ export class LocalSessionHost implements contract.SessionHost {
     return await hosted.info();
   }
 
+  /** Deletes skills, artifacts and deps of a user whose sessions are gone. Those of `local` stay: they are the operator's. */
   async forget(ownerId: string): Promise<void> {
     if (isLocal(ownerId)) return;
     await this.rulesOf(ownerId).deleteAll();
     await this.#share.storage.deleteScope(ownerId);
   }
 
+  /** What a user has allowed for good. */
   rulesOf(user: string): Rules {
     return new Rules(this.#share.storage.documents, { user });
   }
@@ -209,11 +222,13 @@ export class LocalSessionHost implements contract.SessionHost {
     return await this.#open.get(id);
   }
 
+  /** Tools, skills, artifacts and packages of a user, to be looked at: by way of the session where it is in use. Wakes no kernel. */
   async things(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
     const hosted = await this.#open.find(sessionId);
     return hosted?.things ?? (await this.#things.of(ownerId));
   }
 
+  /** By the id of its locks: which other server has it. Undefined where this one has it, or nobody. */
   async holderOf({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
     if (this.#open.has(id)) return undefined;
     const { locks } = this.#share.storage;
@@ -221,11 +236,16 @@ export class LocalSessionHost implements contract.SessionHost {
     return holder?.id === locks.id ? undefined : holder?.id;
   }
 
+  /** The sessions of this server that have a live kernel, and what it does. */
   async live(): Promise<Record<string, 'idle' | 'running'>> {
     const states = (await this.#open.all()).map(({ id, state }) => [id, state] as const);
     return Object.fromEntries(states.flatMap(([id, state]) => (state === 'hibernated' ? [] : [[id, state]])));
   }
 
+  /**
+   * No new work from here on (`DAEMON_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
+   * and every reader of events ends with `DAEMON_STOPPING`.
+   */
   async drain(graceMs: number): Promise<void> {
     this.#stopping = true;
     const hosted = await this.#open.all();
@@ -241,14 +261,17 @@ export class LocalSessionHost implements contract.SessionHost {
     return { pool: await this.#share.pool.metrics(), executions: { ...executions }, turns: { ...turns }, ...counters };
   }
 
+  /** Private memory of all live kernels, in bytes. Those that do not tell within a second are left out. */
   kernelMemory(): Promise<number> {
     return this.#share.pool.memory(MEASURE_MS);
   }
 
+  /** Tells from here on how each execution ended, and how long it took since its turn came. */
   onEnded(told: (ending: string, ms: number) => void): void {
     this.#counters.onEnded = told;
   }
 
+  /** As `drain(0)`. May be called again. */
   close(): Promise<void> {
     return this.drain(0);
   }
@@ -257,10 +280,12 @@ export class LocalSessionHost implements contract.SessionHost {
     await this.close();
   }
 
+  /** Every agent of this owner, those without a session too. */
   async agents(ownerId: string): Promise<readonly AgentInfo[]> {
     return await agentsOf(this.#share, ownerId, await this.#open.all());
   }
 
+  /** Has the live kernels of this owner find the packages as they are configured now. */
   async refreshPackages(ownerId: string): Promise<void> {
     const mine = (await this.#open.all()).filter(({ definition }) => definition.ownerId === ownerId);
     await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them

@@ -39,7 +39,7 @@ interface Facts {
   readonly by?: string | undefined;
 }
 
-export class HostedSession implements contract.HostedSession {
+export class HostedSession {
   readonly id: string;
   readonly storage: Storage;
   readonly #share: HostShare;
@@ -54,6 +54,7 @@ export class HostedSession implements contract.HostedSession {
   readonly #ending: Ending;
   /** Of its coding agent. */
   readonly turns: SessionTurns;
+  /** What waits for somebody's leave: of an agent, and of tools that require approval. */
   readonly permissions: Permissions;
   #definition: Definition;
   #redefining: Promise<void> = Promise.resolve();
@@ -182,14 +183,17 @@ export class HostedSession implements contract.HostedSession {
     return infoOf(this.#definition, this);
   }
 
+  /** Resolves when the code is accepted: it runs when its turn comes, in the order in which it was accepted. */
   accept(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.AcceptedExecution> {
     return this.#intake.accept(code, options);
   }
 
+  /** Resolves when the code's turn has come and its first event is durable. */
   start(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.StartedExecution> {
     return this.#intake.start(code, options);
   }
 
+  /** Resolves when its ending is durable. Exceptions in the code are results, not rejections. */
   execute(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.ExecutionOutcome> {
     return this.#intake.execute(code, options);
   }
@@ -202,11 +206,16 @@ export class HostedSession implements contract.HostedSession {
     execution.ended.then(done, done);
   }
 
+  /**
+   * What there is after a number, and then what comes, each once. It ends by itself with `execution` (after its ending),
+   * and where the session is deleted. A reader who is slow costs nothing: it is read from the log for him.
+   */
   events(options: contract.FeedOptions = {}): AsyncIterable<FeedItem> {
     const { events: log } = this.#share.storage;
     return readFeed({ log, key: this.#lodging.key, writer: this.#writer, ended: () => this.#ending.why }, options);
   }
 
+  /** The numbers of the last event that is gone and of the last that there is. */
   async position(): Promise<{ floor: number; last: number }> {
     return { floor: await this.#share.storage.events.floor(this.#lodging.key), last: this.#writer.position.last };
   }
@@ -215,10 +224,12 @@ export class HostedSession implements contract.HostedSession {
     return (await this.#lodging.session?.interrupt()) ?? false;
   }
 
+  /** Only the execution that came with this key: interrupted where it runs, taken back where it waits. */
   interruptKeyed(idempotencyKey: string): Promise<boolean> {
     return this.#intake.stop(idempotencyKey);
   }
 
+  /** The first answer wins; the others get `INPUT_NOT_PENDING`. */
   async answerInput(id: number, text: string, { by }: { readonly by?: string } = {}): Promise<void> {
     const answer = (session: Session) => session.answerInput(id, text);
     await this.#inputs.reply(this.#lodging.session, id, { outcome: 'answered', by }, answer);
@@ -232,20 +243,24 @@ export class HostedSession implements contract.HostedSession {
     await this.#inputs.reply(this.#lodging.session, id, { outcome: 'cancelled', by }, cancel);
   }
 
+  /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
   openOutput(file: string): Promise<contract.OutputContent> {
     return this.#outputs.open(file);
   }
 
+  /** The folder of its files on the host; undefined where no kernel has made it yet. Wakes no kernel. */
   async workspace(): Promise<FilesRoot | undefined> {
     this.#ending.checkOpen();
     return this.#lodging.session?.files ?? (await workspaceAsleep(this.#share, this.#definition));
   }
 
+  /** The cells that it has run, oldest first. Wakes no kernel. */
   async history(): Promise<readonly HistoryEntry[]> {
     this.#ending.checkOpen();
     return (await this.#lodging.session?.history()) ?? (await historyAsleep(this.#share, this.#definition));
   }
 
+  /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */
   async api(): Promise<SessionApi> {
     this.#ending.checkOpen();
     return await this.#lodging.use(async (session) => new HostedApi(session, this));
@@ -270,11 +285,13 @@ export class HostedSession implements contract.HostedSession {
     if (this.#lodging.awake) await this.#lodging.use((session) => session.hibernate());
   }
 
+  /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
   async session(): Promise<Session> {
     this.#ending.checkOpen();
     return await this.#lodging.use(async (session) => session);
   }
 
+  /** What an executor for its agent is made from. Wakes no kernel. */
   async tenant(): Promise<Tenant> {
     this.#ending.checkOpen();
     const made = await tenantOf(this.#share, this.#definition, await this.info());
@@ -285,7 +302,7 @@ export class HostedSession implements contract.HostedSession {
     return { ...made, tellDenied };
   }
 
-  /** Its kernel does not fall asleep meanwhile. */
+  /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     this.#ending.checkOpen();
     return this.#lodging.use(work);
