@@ -5,13 +5,13 @@ import { discardedFolders } from '../environments/files/remove-tree.ts';
 import type { Storage } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import type { Holdings } from './access/storage-quota.ts';
-import type { SessionHost } from './sessions/contract.ts';
-import { storageKeyOf } from './sessions/ids.ts';
-import { keptBytes } from './sessions/user-storage.ts';
+import { storageKeyOf } from './ids.ts';
+import type { SessionManager } from './sessions/contract.ts';
+import { userStoredBytes } from './sessions/user-namespaces.ts';
 import { sessionsOf } from './sessions-of.ts';
 
 interface Places {
-  readonly host: SessionHost;
+  readonly host: SessionManager;
   readonly storage: Storage;
   readonly dataDir: string;
 }
@@ -24,5 +24,5 @@ export async function holdingsOf({ host, storage, dataDir }: Places, userId: str
     ...sessions.map(({ id }) => join(dataDir, 'outputs', id)),
     ...(await discardedFolders(join(dataDir, 'agents'), userId)),
   ];
-  return { agentKeys, folders, keptBytes: await keptBytes(storage, userId) };
+  return { agentKeys, folders, keptBytes: await userStoredBytes(storage, userId) };
 }

@@ -33,9 +33,9 @@ import type { HttpLimits } from './http/options.ts';
 import type { ServerLife } from './http/routes/server.ts';
 import { HttpServer } from './http/server.ts';
 import { type AgentOptions, Staff } from './runners/staff.ts';
-import { LocalSessionHost } from './sessions/host.ts';
-import type { HostOptions } from './sessions/host-options.ts';
-import { Leftovers } from './sessions/leftovers.ts';
+import { OrphanedFiles } from './sessions/orphaned-files.ts';
+import { SessionManager } from './sessions/session-manager.ts';
+import type { SessionManagerOptions } from './sessions/session-manager-options.ts';
 import { StopWish } from './stop-wish.ts';
 import { StorageProbe } from './storage-probe.ts';
 import type { AgentRunner } from './turns/contract.ts';
@@ -72,10 +72,13 @@ export interface ServeOptions {
   readonly agents?: AgentOptions | undefined;
   /** Of kernels, events and files. */
   readonly hosting?:
-    | Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents' | 'admit' | 'refused'>
+    | Omit<
+        SessionManagerOptions,
+        'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents' | 'admit' | 'refused'
+      >
     | undefined;
   /** For every session, beneath its own. */
-  readonly session?: HostOptions['session'] | undefined;
+  readonly session?: SessionManagerOptions['session'] | undefined;
   readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
   /** How long running code has when the server ends. */
   readonly graceMs: number;
@@ -140,7 +143,12 @@ async function serveUntil(
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
   const shared = peers && {
     elsewhere: () => peers.states(),
-    leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId, onFailure: onLeftover }),
+    leftovers: new OrphanedFiles({
+      documents: files.documents,
+      dataDir,
+      storage: peers.storageId,
+      onFailure: onLeftover,
+    }),
   };
   const refused: Audit['refused'] = (refusal) => access.audit.refused(refusal);
   let staff: Staff | undefined;
@@ -174,7 +182,7 @@ async function serveUntil(
     refused,
     onLeftover,
   };
-  const host = stack.use(await LocalSessionHost.open(hosting));
+  const host = stack.use(await SessionManager.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,

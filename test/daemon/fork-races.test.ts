@@ -3,7 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { SessionInfo } from '../../src/protocol/session-info.ts';
-import type { LocalSessionHost } from '../../src/server/sessions/host.ts';
+import type { SessionManager } from '../../src/server/sessions/session-manager.ts';
 import type { DocumentStore, Storage } from '../../src/storage/contract.ts';
 import { Daemon } from '../support/daemon.ts';
 import { newPlace, openHost, useRedis } from './session-hosts.ts';
@@ -48,12 +48,12 @@ function watched(storage: Storage, hooks: Hooks): Storage {
 
 const kinds = ['file', 'redis'] as const;
 
-async function hostWith(kind: (typeof kinds)[number], hooks: Hooks): Promise<LocalSessionHost> {
+async function hostWith(kind: (typeof kinds)[number], hooks: Hooks): Promise<SessionManager> {
   const place = await newPlace(kind);
   return (await openHost({ ...place, open: async () => watched(await place.open(), hooks) })).host;
 }
 
-async function valueIn(host: LocalSessionHost, id: string, code: string): Promise<unknown> {
+async function valueIn(host: SessionManager, id: string, code: string): Promise<unknown> {
   return (await (await host.open(id)).execute(code)).result.value;
 }
 

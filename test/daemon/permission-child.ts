@@ -1,13 +1,13 @@
 /** A process that hosts a session in which an agent waits for somebody's leave, and is killed then. */
 
 import { writeFileSync } from 'node:fs';
-import { LocalSessionHost } from '../../src/server/sessions/host.ts';
+import { SessionManager } from '../../src/server/sessions/session-manager.ts';
 import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 
 const [, place = ''] = process.argv.slice(2);
 const { dataDir, config } = JSON.parse(place);
 const storage = await storageFromBootstrap(config);
-const host = await LocalSessionHost.open({ storage, dataDir });
+const host = await SessionManager.open({ storage, dataDir });
 const { session } = await host.create('local', { agentKey: 'killed' });
 const hosted = await host.open(session.id);
 const { signal } = new AbortController();

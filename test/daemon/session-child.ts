@@ -2,13 +2,13 @@
 
 import { writeFileSync } from 'node:fs';
 import type { HostedSession } from '../../src/server/sessions/contract.ts';
-import { LocalSessionHost } from '../../src/server/sessions/host.ts';
+import { SessionManager } from '../../src/server/sessions/session-manager.ts';
 import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 
 const [, place = ''] = process.argv.slice(2);
 const { dataDir, config } = JSON.parse(place);
 const storage = await storageFromBootstrap(config);
-const host = await LocalSessionHost.open({ storage, dataDir, session: { saveAfterMs: 20 } });
+const host = await SessionManager.open({ storage, dataDir, session: { saveAfterMs: 20 } });
 
 function tell(line: object): void {
   writeFileSync(1, `${JSON.stringify(line)}\n`);

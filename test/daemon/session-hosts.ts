@@ -6,8 +6,8 @@ import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import type { FeedItem, SessionEvent } from '../../src/protocol/session-events.ts';
 import type { NewSession } from '../../src/protocol/session-info.ts';
 import type { HostedSession } from '../../src/server/sessions/contract.ts';
-import { LocalSessionHost } from '../../src/server/sessions/host.ts';
-import type { HostOptions } from '../../src/server/sessions/host-options.ts';
+import { SessionManager } from '../../src/server/sessions/session-manager.ts';
+import type { SessionManagerOptions } from '../../src/server/sessions/session-manager-options.ts';
 import type { Storage } from '../../src/storage/contract.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
@@ -38,17 +38,17 @@ export async function newPlace(kind: 'file' | 'redis'): Promise<Place> {
   return { dataDir, open: () => (kind === 'file' ? FileStorage.open(dataDir) : RedisStorage.open(url, { prefix })) };
 }
 
-export type Options = Partial<Omit<HostOptions, 'storage' | 'dataDir'>>;
+export type Options = Partial<Omit<SessionManagerOptions, 'storage' | 'dataDir'>>;
 
 export interface Opened {
-  readonly host: LocalSessionHost;
+  readonly host: SessionManager;
   readonly storage: Storage;
   end(): Promise<void>;
 }
 
 export async function openHost(place: Place, options: Options = {}): Promise<Opened> {
   const storage = await place.open();
-  const host = await LocalSessionHost.open({ ...options, storage, dataDir: place.dataDir });
+  const host = await SessionManager.open({ ...options, storage, dataDir: place.dataDir });
   let ending: Promise<void> | undefined;
   const end = () => {
     ending ??= host.close().finally(() => storage.close());

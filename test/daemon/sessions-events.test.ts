@@ -268,7 +268,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     const { id } = await next(hosted, 'input_request');
     const { last } = await hosted.position();
     const order: string[] = [];
-    const trimmed = hosted.retain().then(() => order.push('trimmed'));
+    const trimmed = hosted.applyRetention().then(() => order.push('trimmed'));
     const ended = running.outcome.then(() => order.push('ended'));
     expect((await hosted.position()).floor).toBe(0);
     await hosted.answerInput(id, '');

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { storageKeyOf } from '../../src/server/sessions/ids.ts';
+import { storageKeyOf } from '../../src/server/ids.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { runHere } from '../support/cli-here.ts';
 import { Cella, type Started } from './command.ts';

@@ -11,9 +11,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openAccess } from '../../src/server/access/access.ts';
 import { AUDIT_KEY } from '../../src/server/access/audit.ts';
-import { newDefinition } from '../../src/server/sessions/definition.ts';
-import { Definitions } from '../../src/server/sessions/definitions.ts';
-import { storageKeyOf } from '../../src/server/sessions/ids.ts';
+import { storageKeyOf } from '../../src/server/ids.ts';
+import { newDefinition, SessionDefinitions } from '../../src/server/sessions/session-definitions.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { scratchFolder } from './session.ts';
 import { expectNoStall, serverLoop } from './stalls.ts';
@@ -241,7 +240,7 @@ async function fill(sizes: Sizes): Promise<State> {
     await access.users.create(by, { name: 'crowd' }),
   ];
   const { token } = await access.tokens.create(by, { name: 'test', user: 'ann' });
-  const definitions = new Definitions(storage.documents);
+  const definitions = new SessionDefinitions(storage.documents);
   const ids = Object.fromEntries(
     await Promise.all(
       KEYS.map(async (agentKey) => {

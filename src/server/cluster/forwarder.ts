@@ -11,8 +11,8 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/admin-token.ts';
 import { cut, type ExchangeContext, pathOf, remoteOf } from '../http/exchange.ts';
-import type { SessionHost } from '../sessions/contract.ts';
-import { elsewhere } from '../sessions/ownership.ts';
+import type { SessionManager } from '../sessions/contract.ts';
+import { ownedElsewhere } from '../sessions/session-lock.ts';
 import { HOP_HEADER } from './hop.ts';
 import type { Peer, Peers } from './peers.ts';
 import { endToEnd, relay, wordsOf } from './relay.ts';
@@ -21,7 +21,7 @@ import { type Other, Vigil } from './vigil.ts';
 
 export interface ForwarderOptions {
   readonly peers: Peers;
-  readonly host: SessionHost;
+  readonly host: SessionManager;
   /** Of the admin `local`, for whoever came through the local socket without a token. */
   readonly adminTokenPath: string;
   readonly sockets: Pick<BridgeOptions, 'patienceMs' | 'bufferBytes' | 'ending'>;
@@ -72,7 +72,7 @@ export class Forwarder implements Disposable {
     const way = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
     const answer = await relay({ ...way, method, path, headers: bare });
     await answer.arrayBuffer();
-    if (answer.status >= 300 && answer.status !== 404) throw elsewhere({}, `it answered with ${answer.status}.`);
+    if (answer.status >= 300 && answer.status !== 404) throw ownedElsewhere({}, `it answered with ${answer.status}.`);
     return true;
   }
 
@@ -91,7 +91,7 @@ export class Forwarder implements Disposable {
 
   async #find(session: SessionInfo, endpoint?: Route): Promise<Target | undefined> {
     const { host, peers } = this.#options;
-    const id = (await host.holderOf(session)) ?? (await this.#claim(session, endpoint));
+    const id = (await host.owningServer(session)) ?? (await this.#claim(session, endpoint));
     if (id === undefined) return undefined;
     // Another process than a server may have it: whoever asks is told here.
     const peer = await peers.find(id);
@@ -108,7 +108,7 @@ export class Forwarder implements Disposable {
       return undefined;
     } catch (error) {
       if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
-      return await host.holderOf(session);
+      return await host.owningServer(session);
     }
   }
 

@@ -5,12 +5,12 @@ import { z } from 'zod';
 import type { ErrorBody } from '../../protocol/error-body.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import { diskReason } from '../../storage/file/file-errors.ts';
-import { elsewhere } from '../sessions/ownership.ts';
+import { ownedElsewhere } from '../sessions/session-lock.ts';
 import { pageHeaders } from './page.ts';
 
 /** What somebody may be told of any error. What was not foreseen is told by the id of its request alone. */
 export function toCellaError(error: unknown, requestId: string): CellaError {
-  if (error instanceof CellaError) return error.code === 'LEASE_LOST' ? elsewhere() : error;
+  if (error instanceof CellaError) return error.code === 'LEASE_LOST' ? ownedElsewhere() : error;
   if (error instanceof z.ZodError) return invalid(error);
   if (error instanceof HTTPException && error.status < 500) {
     return new CellaError('INVALID_REQUEST', error.message || 'The request cannot be read.', { cause: error });

@@ -1,10 +1,10 @@
 /** What the sessions of the server have come to, as numbers for Prometheus. */
 
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { HostMetrics } from '../sessions/contract.ts';
+import type { SessionMetrics } from '../sessions/contract.ts';
 
 /** Gives what to call with the numbers of the sessions, before somebody reads them. */
-export function hostNumbers(registry: Registry): (told: HostMetrics) => void {
+export function hostNumbers(registry: Registry): (told: SessionMetrics) => void {
   const registers = [registry];
   const gauge = (name: string, help: string) => {
     const made = new Gauge({ name, help, registers });

@@ -2,7 +2,7 @@
 
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Access } from '../access/contract.ts';
-import type { SessionHost } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/contract.ts';
 
 /** How long a kernel that was admitted counts, before it is seen to live. */
 const STARTING_MS = 30_000;
@@ -11,13 +11,13 @@ type Kernel = Pick<SessionInfo, 'id' | 'ownerId' | 'settings'>;
 
 export class KernelQuota {
   readonly #quotas: Access['quotas'];
-  readonly #host: SessionHost;
+  readonly #host: SessionManager;
   /** By the id of a session: when it was admitted. */
   readonly #starting = new Map<string, number>();
   /** By user: one look after the other, so that two at once never count the same place twice. */
   readonly #looks = new Map<string, Promise<void>>();
 
-  constructor(quotas: Access['quotas'], host: SessionHost) {
+  constructor(quotas: Access['quotas'], host: SessionManager) {
     this.#quotas = quotas;
     this.#host = host;
   }

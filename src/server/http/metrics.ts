@@ -3,14 +3,14 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { refusalKinds } from '../../protocol/access-models.ts';
 import type { Audit } from '../access/contract.ts';
-import type { HostMetrics, SessionHost } from '../sessions/contract.ts';
+import type { SessionManager, SessionMetrics } from '../sessions/contract.ts';
 import { type AgentNumbers, agentNumbers } from './agent-numbers.ts';
 import { hostNumbers } from './host-numbers.ts';
 import { processNumbers } from './process-numbers.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300];
 
-type Measured = Pick<SessionHost, 'metrics' | 'kernelMemory' | 'onEnded'>;
+type Measured = Pick<SessionManager, 'metrics' | 'kernelMemory' | 'onEnded'>;
 
 export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
 /** Why a client was let go: it did not read, or may no longer. */
@@ -24,7 +24,7 @@ export class HttpMetrics {
   readonly #executions: Histogram<'status'>;
   readonly #memory: Gauge;
   readonly #host: Measured;
-  readonly #update: (told: HostMetrics) => void;
+  readonly #update: (told: SessionMetrics) => void;
 
   /** `agents`: what is known of them now. */
   constructor(host: Measured, agents: () => AgentNumbers, audit: Pick<Audit, 'refusals'>) {

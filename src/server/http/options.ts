@@ -4,7 +4,7 @@ import type { Privilege } from '../../settings/settings-table.ts';
 import type { Access } from '../access/contract.ts';
 import type { Peers } from '../cluster/peers.ts';
 import type { Models } from '../gateway/models.ts';
-import type { SessionHost } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/contract.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import type { AgentNumbers } from './agent-numbers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
@@ -16,7 +16,7 @@ import type { Room, Service, StreamLimits } from './service.ts';
 export interface HttpOptions {
   readonly access: Access;
   readonly models: Models;
-  readonly host: SessionHost;
+  readonly host: SessionManager;
   readonly room: Room;
   readonly log: Logger;
   readonly version: string;

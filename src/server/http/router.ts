@@ -15,7 +15,7 @@ import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import { HeldBytes, type Hold } from '../held-bytes.ts';
 import { Latest } from '../latest.ts';
-import type { SessionHost } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/contract.ts';
 import { stopping } from '../stopping.ts';
 import type { About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
@@ -36,7 +36,7 @@ const BYTES_PER_REQUEST = 16 * 1024;
 export interface Parts {
   readonly access: Access;
   readonly trail: AuditTrail;
-  readonly host: SessionHost;
+  readonly host: SessionManager;
   /** Of bodies that are JSON. */
   readonly bodyLimitBytes: number;
   /** Whether the server takes no new work. */

@@ -6,7 +6,7 @@ import type { Privilege } from '../../settings/settings-table.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { Models } from '../gateway/models.ts';
-import type { SessionHost } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/contract.ts';
 import type { StorageProbe } from '../storage-probe.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import type { Followers } from './followers.ts';
@@ -35,7 +35,7 @@ export interface Service {
   readonly routes: Routes;
   readonly access: Access;
   readonly models: Models;
-  readonly host: SessionHost;
+  readonly host: SessionManager;
   /** Where other servers share the storage. */
   readonly forwarder: Forwarder | undefined;
   readonly metrics: HttpMetrics;

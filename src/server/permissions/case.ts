@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
 import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { valueToWire } from '../../protocol/py-values.ts';
-import { newPermissionId } from '../sessions/ids.ts';
+import { newPermissionId } from '../ids.ts';
 import type { PermissionWish } from './contract.ts';
 import { exactly, problemOf } from './pattern.ts';
 import { shortened } from './shown.ts';

@@ -1,14 +1,14 @@
 /** The course of one request: in storage before it is told, and its end in storage and in the log before anybody acts on it. */
 
 import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
-import type { EventWriter } from '../sessions/event-writer.ts';
+import type { SessionLog } from '../events/session-log.ts';
 import type { PermissionRecord, PermissionRecords } from './records.ts';
 import { requestedEvent, resolvedEvent } from './told.ts';
 import type { Waiting } from './waiting.ts';
 
 export interface Books {
   readonly records: PermissionRecords;
-  readonly writer: Pick<EventWriter, 'write'>;
+  readonly writer: Pick<SessionLog, 'write'>;
 }
 
 /** Told again where another asks for it: whoever follows that turn sees it there. */

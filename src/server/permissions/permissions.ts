@@ -7,7 +7,7 @@
 import type { Approval, ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../../protocol/api/agent-routes.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
-import type { EventWriter } from '../sessions/event-writer.ts';
+import type { SessionLog } from '../events/session-log.ts';
 import { Attendants } from './attendants.ts';
 import { type Case, caseOfAgent, caseOfTool, infoOf, ruleOf } from './case.ts';
 import type { Decided, PermissionWish, SessionPermissions } from './contract.ts';
@@ -27,7 +27,7 @@ export interface PermissionsParts {
   readonly ownerId: string;
   /** For what is written on the session's behalf. */
   readonly documents: DocumentStore;
-  readonly writer: Pick<EventWriter, 'write'>;
+  readonly writer: Pick<SessionLog, 'write'>;
   /** The execution that runs, and who asked for it. */
   readonly running: () => { readonly id: string; readonly by?: string | undefined } | undefined;
   /** How long an agent's request waits, and that of a kernel's tool; 0 means any time. */

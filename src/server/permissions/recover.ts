@@ -1,6 +1,6 @@
 /** After a server has ended, however it did: what waited waits on, and what was decided is told. */
 
-import type { EventWriter } from '../sessions/event-writer.ts';
+import type { SessionLog } from '../events/session-log.ts';
 import type { PermissionRecord, PermissionRecords } from './records.ts';
 import { requestedEvent, resolvedEvent } from './told.ts';
 
@@ -13,7 +13,7 @@ export interface Recovered {
 
 export async function recoverRecords(
   records: PermissionRecords,
-  writer: Pick<EventWriter, 'write'>,
+  writer: Pick<SessionLog, 'write'>,
 ): Promise<Recovered> {
   const pending: PermissionRecord[] = [];
   const untaken: PermissionRecord[] = [];
@@ -30,7 +30,7 @@ export async function recoverRecords(
 }
 
 /** The server may have ended before anybody could see it. */
-async function tellAsked(record: PermissionRecord, records: PermissionRecords, writer: Pick<EventWriter, 'write'>) {
+async function tellAsked(record: PermissionRecord, records: PermissionRecords, writer: Pick<SessionLog, 'write'>) {
   if (record.told) return record;
   await writer.write(requestedEvent(record.info));
   const told = { ...record, told: true };
@@ -39,7 +39,7 @@ async function tellAsked(record: PermissionRecord, records: PermissionRecords, w
 }
 
 /** An end that is told twice is the same end. */
-async function tellEnded(record: PermissionRecord, records: PermissionRecords, writer: Pick<EventWriter, 'write'>) {
+async function tellEnded(record: PermissionRecord, records: PermissionRecords, writer: Pick<SessionLog, 'write'>) {
   const event = resolvedEvent(record.info);
   if (!record.logged && event) await writer.write(event);
   // Whoever waited for what nobody has decided asks anew.

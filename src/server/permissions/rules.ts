@@ -5,7 +5,7 @@ import { type NewRule, PermissionRule } from '../../protocol/api/agent-routes.ts
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
-import { newRuleId } from '../sessions/ids.ts';
+import { newRuleId } from '../ids.ts';
 import type { RuledBy } from './case.ts';
 import type { RuleBook } from './contract.ts';
 import { checkPattern, matches } from './pattern.ts';

@@ -2,7 +2,7 @@
 
 import type { FileWritten } from '../../environments/environment.ts';
 import { ExecutionEnvironment } from '../../environments/execution-environment.ts';
-import { digest } from '../sessions/requests.ts';
+import { fingerprint } from '../sessions/idempotency.ts';
 import type { TurnTask } from '../turns/contract.ts';
 import type { Place } from './contract.ts';
 
@@ -18,7 +18,7 @@ export class Conversations {
     const environment = await environmentOf(place, task);
     const kept = task.conversation === undefined ? undefined : await task.readTranscript(task.conversation);
     const conversation = await existing(environment, task.conversation, kept);
-    const laid = digest(task.agent, profile);
+    const laid = fingerprint(task.agent, profile);
     const known = this.#laid.get(place);
     const empty = Object.keys(profile).length === 0 && conversation === undefined;
     if (known === laid || (known === undefined && empty)) return conversation;
@@ -41,7 +41,7 @@ export class Conversations {
     if (text === undefined) return;
     await task.keepTranscript(conversation, text);
     // From here on the agent has it.
-    if (!this.#laid.has(place)) this.#laid.set(place, digest(task.agent, task.profile));
+    if (!this.#laid.has(place)) this.#laid.set(place, fingerprint(task.agent, task.profile));
   }
 }
 

@@ -27,8 +27,8 @@ import {
   type TaskOutcome,
 } from '../../protocol/runner-methods.ts';
 import type { SessionTokens } from '../access/contract.ts';
+import { newPermissionId } from '../ids.ts';
 import type { Decided } from '../permissions/contract.ts';
-import { newPermissionId } from '../sessions/ids.ts';
 import type { PermissionAsk, TurnTask } from '../turns/contract.ts';
 import { Assignment, breach, type Claim } from './assignment.ts';
 import type { Place } from './contract.ts';

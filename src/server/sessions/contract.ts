@@ -7,9 +7,9 @@ import type { Role } from '../../protocol/access-models.ts';
 import type { ExecutionResult } from '../../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../../protocol/session-info.ts';
 import type { PoolMetrics } from '../../session/kernel-pool.ts';
-import type { LocalSessionHost } from './host.ts';
+import type { SessionManager } from './session-manager.ts';
 
-export type SessionHost = LocalSessionHost;
+export type SessionManager = SessionManager;
 
 /** Somebody who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {
@@ -17,9 +17,9 @@ export interface Viewer {
   readonly role: Role;
 }
 
-export type { HostedSession } from './hosted-session.ts';
+export type { ServerSession } from './server-session.ts';
 
-export interface HostedExecuteOptions {
+export interface ServerExecuteOptions {
   readonly timeoutMs?: number;
   readonly inputTimeoutMs?: number;
   readonly transaction?: TransactionPolicy;
@@ -57,7 +57,7 @@ export interface ExecutionOutcome {
   readonly result: ExecutionResult;
 }
 
-export interface FeedOptions {
+export interface EventStreamOptions {
   /** 0, the default, begins with the first that there is. */
   readonly after?: number;
   /** Events of this execution alone. */
@@ -75,7 +75,7 @@ export interface OutputContent {
   read(options?: { readonly offset?: number }): AsyncIterable<Uint8Array>;
 }
 
-export interface HostMetrics {
+export interface SessionMetrics {
   readonly pool: PoolMetrics;
   readonly running: number;
   readonly queued: number;
@@ -92,7 +92,7 @@ export interface HostMetrics {
 }
 
 /** How much of a log stays. */
-export interface Retention {
+export interface RetentionLimits {
   /** 0 means for ever, here and below. */
   readonly maxAgeMs: number;
   /** Of the events of one session, as JSON. */

@@ -3,22 +3,21 @@
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { stopping } from '../stopping.ts';
-import type { Definition } from './definition.ts';
-import type { Definitions } from './definitions.ts';
-import { HostedSession } from './hosted-session.ts';
-import type { HostShare } from './share.ts';
+import { ServerSession } from './server-session.ts';
+import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
+import type { SessionServices } from './session-services.ts';
 
 export class OpenSessions {
-  readonly #share: HostShare;
-  readonly #definitions: Definitions;
-  readonly #open = new Map<string, Promise<HostedSession>>();
+  readonly #services: SessionServices;
+  readonly #definitions: SessionDefinitions;
+  readonly #open = new Map<string, Promise<ServerSession>>();
   /** When somebody last asked for it. */
   readonly #usedAt = new Map<string, number>();
   readonly #closing = new Map<string, Promise<void>>();
-  #shut = false;
+  #stopped = false;
 
-  constructor(share: HostShare, definitions: Definitions) {
-    this.#share = share;
+  constructor(share: SessionServices, definitions: SessionDefinitions) {
+    this.#services = share;
     this.#definitions = definitions;
   }
 
@@ -27,31 +26,31 @@ export class OpenSessions {
   }
 
   /** Undefined where nobody has opened it, or it could not be opened. */
-  async find(id: string): Promise<HostedSession | undefined> {
+  async find(id: string): Promise<ServerSession | undefined> {
     await this.#closing.get(id);
     return await this.#open.get(id)?.catch(() => undefined);
   }
 
   /** Opens it where nobody has. */
-  async get(id: string): Promise<HostedSession> {
+  async get(id: string): Promise<ServerSession> {
     if (this.#open.has(id)) this.#usedAt.set(id, performance.now());
     const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
     const known = this.#open.get(id);
     if (known || !definition) return await (known ?? this.get(id));
-    return await this.enter(definition);
+    return await this.openNew(definition);
   }
 
   /** Opens one that nobody has opened. */
-  async enter(definition: Definition): Promise<HostedSession> {
+  async openNew(definition: SessionDefinition): Promise<ServerSession> {
     // Nobody would close what is opened after the others are closed.
-    if (this.#shut) throw stopping();
+    if (this.#stopped) throw stopping();
     const { id } = definition;
     const closed = this.#closing.get(id);
-    const open = () => HostedSession.open(this.#share, definition);
+    const open = () => ServerSession.open(this.#services, definition);
     const opening = closed ? closed.then(open) : open();
     this.#usedAt.set(id, performance.now());
     this.#open.set(id, opening);
-    opening.catch(() => this.forget(id)); // told to those who wait for it
+    opening.catch(() => this.remove(id)); // told to those who wait for it
     return await opening;
   }
 
@@ -60,7 +59,7 @@ export class OpenSessions {
   }
 
   /** Those on their way too. */
-  get openings(): Iterable<Promise<HostedSession>> {
+  get openings(): Iterable<Promise<ServerSession>> {
     return this.#open.values();
   }
 
@@ -69,9 +68,9 @@ export class OpenSessions {
     for await (const [id, opening] of inSlices([...this.#open])) {
       const hosted = this.#isOld(id, afterMs) ? await opening.catch(() => undefined) : undefined; // told to those who wait for it
       // Nothing is waited for from here until it is out of the list: whoever asks now opens it anew, when it is closed.
-      if (!hosted?.isUnused || !this.#isOld(id, afterMs) || this.#open.get(id) !== opening || this.#shut) continue;
-      this.forget(id);
-      const closing = hosted.close(unused()).catch(() => {}); // storage does not work: its lock ends by itself
+      if (!hosted?.isUnused || !this.#isOld(id, afterMs) || this.#open.get(id) !== opening || this.#stopped) continue;
+      this.remove(id);
+      const closing = hosted.close(closedAsUnused()).catch(() => {}); // storage does not work: its lock ends by itself
       this.#closing.set(id, closing);
       await closing;
       this.#closing.delete(id);
@@ -83,37 +82,37 @@ export class OpenSessions {
   }
 
   /** Without those that could not be opened. */
-  async all(): Promise<HostedSession[]> {
+  async all(): Promise<ServerSession[]> {
     await Promise.all(this.#closing.values());
     const all = await Promise.allSettled(this.#open.values());
     return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   }
 
   /** It is closed, or gone: whoever asks for it opens it anew. */
-  forget(id: string): void {
+  remove(id: string): void {
     this.#open.delete(id);
     this.#usedAt.delete(id);
   }
 
   /** Another server has it: whoever asks for it is led there. */
-  async forsake(session: HostedSession): Promise<void> {
+  async removeLost(session: ServerSession): Promise<void> {
     const known = this.#open.get(session.id);
     const current = await known?.catch(() => undefined); // it is not the one
-    if (current === session && this.#open.get(session.id) === known) this.forget(session.id);
+    if (current === session && this.#open.get(session.id) === known) this.remove(session.id);
   }
 
   /** No other is opened from here on. */
-  shut(): void {
-    this.#shut = true;
+  stopOpening(): void {
+    this.#stopped = true;
   }
 
-  get isShut(): boolean {
-    return this.#shut;
+  get isStopped(): boolean {
+    return this.#stopped;
   }
 }
 
 /** For whoever has held on to it. */
-function unused(): CellaError {
+function closedAsUnused(): CellaError {
   return new CellaError(
     'SESSION_CLOSED',
     'The session was closed here, as nobody had used it for long. Open it again.',

@@ -1,13 +1,82 @@
-/** How long things stay: events by age and size, files and requests too. Never while code runs whose events they are. */
+/** Trims the events, files and requests of sessions by age and size, never while code runs whose events they are. */
 
-import type { Definition } from './definition.ts';
-import { storageKeyOf } from './ids.ts';
-import { Outputs } from './outputs.ts';
-import { Requests } from './requests.ts';
-import type { HostShare } from './share.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { giveWay } from '../../lib/event-loop.ts';
+import type { Storage } from '../../storage/contract.ts';
+import { writeRecoveryPosition } from '../events/log-recovery.ts';
+import { OutputFiles } from '../events/output-files.ts';
+import type { SessionLog } from '../events/session-log.ts';
+import { storageKeyOf } from '../ids.ts';
+import { IdempotencyStore } from './idempotency.ts';
+import type { OpenSessions } from './open-sessions.ts';
+import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
+import { acquireSession, isHeldByOther } from './session-lock.ts';
+import type { SessionServices } from './session-services.ts';
+
+/** How many events there may be after the mark before it is written again. */
+const SAVE_POSITION_EVERY = 500;
+
+interface SessionRetentionParts {
+  readonly services: SessionServices;
+  readonly log: SessionLog;
+  readonly definition: () => SessionDefinition;
+  /** Does something when nothing runs, and before anything else begins. */
+  readonly runExclusive: (work: () => Promise<void>) => Promise<void>;
+}
+
+export class SessionRetention {
+  readonly #parts: SessionRetentionParts;
+  #applying: Promise<void> | undefined;
+  /** How much had been written then. */
+  #appliedAt = 0;
+  #savedPosition: number;
+
+  constructor(parts: SessionRetentionParts) {
+    this.#parts = parts;
+    this.#savedPosition = parts.log.state.last;
+  }
+
+  /** Trims the log, the files and the requests. */
+  apply(): Promise<void> {
+    this.#applying ??= this.#parts
+      .runExclusive(() => this.#applyNow())
+      .finally(() => {
+        this.#applying = undefined;
+      });
+    return this.#applying;
+  }
+
+  async afterExecution(): Promise<void> {
+    const { services: share, log: writer } = this.#parts;
+    const { maxBytes } = share.retention;
+    if (maxBytes > 0 && writer.bytes - this.#appliedAt > maxBytes / 4) await this.apply();
+    else await this.saveRecoveryPosition(SAVE_POSITION_EVERY);
+  }
+
+  /** Where there are so many events after the mark. */
+  async saveRecoveryPosition(every = 1): Promise<void> {
+    const { services: share, log: writer, definition } = this.#parts;
+    const { state: position, isComplete: sound } = writer;
+    const open = position.open.length + position.turns.length;
+    if (!sound || open > 0 || position.last - this.#savedPosition < every) return;
+    this.#savedPosition = position.last;
+    await writeRecoveryPosition(share.storage, definition().id, position.last);
+  }
+
+  async #applyNow(): Promise<void> {
+    const { services: share, log: writer, definition } = this.#parts;
+    await writer.settled();
+    this.#appliedAt = writer.bytes;
+    writer.recent.forget(await applyRetention(share, definition()));
+    await this.saveRecoveryPosition();
+  }
+}
 
 /** For a session in which nothing runs and nothing begins meanwhile. Gives the floor of its log. */
-export async function retain(share: HostShare, { id, ownerId, agentKey }: Definition): Promise<number> {
+async function applyRetention(
+  share: SessionServices,
+  { id, ownerId, agentKey }: SessionDefinition,
+): Promise<number> {
   const { storage, dataDir, retention } = share;
   const { maxAgeMs, maxBytes, maxFileBytes } = retention;
   const oldest = maxAgeMs > 0 ? Date.now() - maxAgeMs : 0;
@@ -15,8 +84,88 @@ export async function retain(share: HostShare, { id, ownerId, agentKey }: Defini
     ...(maxBytes > 0 ? { maxBytes } : {}),
     ...(maxAgeMs > 0 ? { olderThan: oldest } : {}),
   });
-  const outputs = new Outputs(dataDir, id);
+  const outputs = new OutputFiles(dataDir, id);
   await outputs.trim({ olderThan: oldest, maxBytes: maxFileBytes > 0 ? maxFileBytes : Number.POSITIVE_INFINITY });
-  await new Requests(storage.documents, outputs, id, share.requests).trim();
+  await new IdempotencyStore(storage.documents, outputs, id, share.requests).trim();
   return floor;
+}
+
+/** Of so many rounds, one is for all sessions. */
+const ALL_EVERY = 60;
+/** How long the others wait for one session. */
+const SESSION_WAIT_MS = 100;
+
+export class RetentionTimer {
+  readonly #services: SessionServices;
+  readonly #definitions: SessionDefinitions;
+  readonly #open: OpenSessions;
+  #timer: NodeJS.Timeout | undefined;
+  #sweeping: Promise<void> = Promise.resolve();
+  #rounds = 0;
+  #ended = false;
+
+  constructor(share: SessionServices, definitions: SessionDefinitions, open: OpenSessions) {
+    this.#services = share;
+    this.#definitions = definitions;
+    this.#open = open;
+  }
+
+  start(): void {
+    if (this.#ended) return;
+    this.#timer = setTimeout(() => {
+      this.#sweeping = this.#sweep()
+        .catch(() => {}) // storage does not work; the next round may find that it does
+        .then(() => this.start());
+    }, this.#services.sweepEveryMs).unref();
+  }
+
+  async stop(): Promise<void> {
+    this.#ended = true;
+    clearTimeout(this.#timer);
+    await this.#sweeping;
+  }
+
+  async #sweep(): Promise<void> {
+    for (const opening of [...this.#open.openings]) {
+      if (this.#ended) return;
+      await giveWay();
+      // Where storage fails, the next round tries again.
+      const retained = opening.then((hosted) => hosted.applyRetention()).catch(() => {});
+      // One whose code runs for long is trimmed when that is over, and nobody waits here for it.
+      const patience = new AbortController();
+      await Promise.race([retained, delay(SESSION_WAIT_MS, undefined, patience).catch(() => {})]); // it was trimmed first
+      patience.abort();
+    }
+    await this.#open.closeUnused(this.#services.closeAfterMs);
+    if (this.#rounds++ % ALL_EVERY !== 0) return;
+    await this.removeOrphans();
+    for await (const definition of this.#definitions.all()) {
+      if (this.#ended) return;
+      if (definition.life === 'present' && !this.#open.has(definition.id)) await this.#applyTo(definition);
+    }
+  }
+
+  /** Removes the files of sessions that another server has deleted. */
+  async removeOrphans(): Promise<void> {
+    const { leftovers } = this.#services;
+    const isThere = (id: string) => this.#definitions.exists(id);
+    if (!leftovers) return;
+    for await (const key of leftovers.orphans(isThere)) await this.#withLock(key, () => leftovers.remove(key, isThere));
+  }
+
+  async #applyTo(definition: SessionDefinition): Promise<void> {
+    const key = storageKeyOf(definition.ownerId, definition.agentKey);
+    await this.#withLock(key, (storage) => applyRetention({ ...this.#services, storage }, definition));
+  }
+
+  /** Whoever has it looks after it. */
+  async #withLock(key: string, work: (storage: Storage) => Promise<unknown>): Promise<void> {
+    const { storage } = this.#services;
+    try {
+      await using lock = await acquireSession(storage, key);
+      await work(storage.fenced(lock));
+    } catch (error) {
+      if (!isHeldByOther(error)) throw error;
+    }
+  }
 }

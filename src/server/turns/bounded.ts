@@ -2,7 +2,7 @@
 
 import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
-import type { Outputs } from '../sessions/outputs.ts';
+import type { OutputFiles } from '../events/output-files.ts';
 
 /** How much of a text that is too large for an event the event shows. */
 const SHOWN = 4096;
@@ -17,11 +17,11 @@ export interface Bounds {
 type TurnStarted = Extract<AgentLogEvent, { type: 'turn_started' }>;
 
 export class BoundedEvents {
-  readonly #outputs: Pick<Outputs, 'keep'>;
+  readonly #outputs: Pick<OutputFiles, 'keep'>;
   readonly #bounds: Bounds;
   #kept = 0;
 
-  constructor(outputs: Pick<Outputs, 'keep'>, bounds: Bounds) {
+  constructor(outputs: Pick<OutputFiles, 'keep'>, bounds: Bounds) {
     this.#outputs = outputs;
     this.#bounds = bounds;
   }
@@ -90,7 +90,7 @@ export class BoundedEvents {
     const text = JSON.stringify(content);
     if (this.#kept + text.length > this.#bounds.fileBytes) return undefined;
     this.#kept += text.length;
-    return await this.#outputs.keep('json', text);
+    return await this.#outputs.save('json', text);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import { isTurnOver } from '../../protocol/turn.ts';
-import type { LogPosition } from '../sessions/log-position.ts';
+import type { LogState } from '../events/session-log.ts';
 import { interrupted, toFailure } from './ending.ts';
 import type { TurnRecord, TurnRecords } from './records.ts';
 
@@ -10,7 +10,7 @@ import type { TurnRecord, TurnRecords } from './records.ts';
  * A record is finished before its `turn_ended` is written: what has not ended in its record has not ended in the log, and
  * what has may still be open there. Gives the events that the log lacks.
  */
-export async function recoverTurns(records: TurnRecords, position: LogPosition): Promise<SessionEventBody[]> {
+export async function recoverTurns(records: TurnRecords, position: LogState): Promise<SessionEventBody[]> {
   const endings: SessionEventBody[] = [];
   const open = new Set(position.turns);
   for (const record of await records.all()) {

@@ -5,8 +5,8 @@ import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type AgentName, isTurnOver } from '../../protocol/turn.ts';
 import type { Storage } from '../../storage/contract.ts';
-import { newTurnId } from '../sessions/ids.ts';
-import { digest, requestName } from '../sessions/requests.ts';
+import { newTurnId } from '../ids.ts';
+import { fingerprint, idempotencyName } from '../sessions/idempotency.ts';
 import { stopping } from '../stopping.ts';
 import { accepted, busy, joined, liveInfo, noAgents } from './accepted.ts';
 import { short } from './bounded.ts';
@@ -68,9 +68,9 @@ export class SessionTurns implements SessionTurnsApi {
     this.#parts.requireConfirmed();
     if (!this.#parts.agents) throw noAgents();
     if (wish.idempotencyKey === undefined) return this.#accepted(await this.#accept(wish, {}));
-    const request = requestName(wish.idempotencyKey);
+    const request = idempotencyName(wish.idempotencyKey);
     const { prompt, agent, mode, model, tools, timeoutMs, profile } = wish;
-    const asked = digest(prompt, agent, mode, model, tools, timeoutMs, profile?.name);
+    const asked = fingerprint(prompt, agent, mode, model, tools, timeoutMs, profile?.name);
     // Before anything is waited for: of two with one key at once, the second finds the first.
     const before = this.#entering.get(request);
     const entering = before ?? this.#enter(wish, { request, asked }).finally(() => this.#entering.delete(request));

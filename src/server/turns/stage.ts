@@ -2,10 +2,10 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TurnStatus } from '../../protocol/turn.ts';
+import type { OutputFiles } from '../events/output-files.ts';
+import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
-import type { EventWriter } from '../sessions/event-writer.ts';
-import type { Outputs } from '../sessions/outputs.ts';
 import { noAgents } from './accepted.ts';
 import { BoundedEvents, type Bounds, short } from './bounded.ts';
 import type { AgentRunner, TurnEnding } from './contract.ts';
@@ -23,8 +23,8 @@ export const KEPT = 2000;
 export interface StageParts {
   readonly session: HostedSession;
   readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf' | 'cancelLeft'>;
-  readonly writer: Pick<EventWriter, 'write' | 'full' | 'room'>;
-  readonly outputs: Pick<Outputs, 'keep'>;
+  readonly writer: Pick<SessionLog, 'write' | 'full' | 'room'>;
+  readonly outputs: Pick<OutputFiles, 'keep'>;
   readonly bounds: Bounds;
   /** Undefined where this server runs no agents. */
   readonly agents: AgentRunner | undefined;

@@ -108,7 +108,7 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
     for (const session of (await sessionsWithForks(host, id)).toReversed()) {
       if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
     }
-    await host.forget(id);
+    await host.deleteUserData(id);
     await models.forgetUser(id);
     await profiles.forget(id);
     await access.users.delete(principal, id);

@@ -3,8 +3,8 @@
 import * as wire from '../../../protocol/api/execution-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { FeedItem } from '../../../protocol/session-events.ts';
+import { matchesFilter } from '../../events/event-stream.ts';
 import type { HostedSession } from '../../sessions/contract.ts';
-import { isWanted } from '../../sessions/feed.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
 import { feed } from '../feed.ts';
@@ -82,7 +82,7 @@ async function page(session: HostedSession, { after, limit, execution, turn }: P
       continue;
     }
     next = event.seq;
-    if (isWanted(event, { execution, turn })) {
+    if (matchesFilter(event, { execution, turn })) {
       events.push(event);
       characters += JSON.stringify(event).length;
     }

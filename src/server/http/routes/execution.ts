@@ -1,7 +1,7 @@
 /** Running code: one JSON result, or its events as they come; interrupting it, and answering what it asks. */
 
 import * as wire from '../../../protocol/api/execution-routes.ts';
-import type { HostedExecuteOptions } from '../../sessions/contract.ts';
+import type { ServerExecuteOptions } from '../../sessions/contract.ts';
 import { admitExecution } from '../admit-execution.ts';
 import { cut } from '../exchange.ts';
 import { feed } from '../feed.ts';
@@ -19,7 +19,7 @@ export function addExecutionRoutes(service: Service): void {
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.
     const gone = stopWhenGone ? new AbortController() : undefined;
-    const options: HostedExecuteOptions = {
+    const options: ServerExecuteOptions = {
       by: principal.userId,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),

@@ -23,7 +23,7 @@ export function addNamespaceRoutes(service: Service): void {
   const { routes, room, host } = service;
   const api: Api = (info) => awake(service, info);
   const look: Look = async ({ id, ownerId }, work) => {
-    await using things = await host.things(ownerId, id);
+    await using things = await host.namespaces(ownerId, id);
     return await work(things);
   };
   addToolRoutes(routes, api, look);
@@ -35,7 +35,7 @@ export function addNamespaceRoutes(service: Service): void {
     if (page.after !== undefined && only === undefined) {
       throw new CellaError('INVALID_REQUEST', 'after: goes on in one kind of things. Say which by `only`.');
     }
-    await using things = await host.things(principal.userId);
+    await using things = await host.namespaces(principal.userId);
     return await contentsOf(things, only, page);
   });
 }

@@ -1,0 +1,112 @@
+/** One reader of a session log: first what it missed, from storage, then what comes, from memory. */
+
+import { inSlices } from '../../lib/event-loop.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { type FeedItem, isExecutionEnd, type SessionEvent, SessionEventBody } from '../../protocol/session-events.ts';
+import type { EventLog, LoggedEvent } from '../../storage/contract.ts';
+import type { EventStreamOptions } from '../sessions/contract.ts';
+import type { SessionLog } from './session-log.ts';
+
+const PAGE_EVENTS = 500;
+
+export interface EventStreamSource {
+  readonly log: EventLog;
+  readonly key: string;
+  readonly writer: SessionLog;
+  /** Why there is nothing more to come; an error is thrown to the reader. */
+  readonly ended: () => CellaError | 'deleted' | undefined;
+}
+
+export async function* readEvents(
+  { log, key, writer, ended }: EventStreamSource,
+  { after = 0, execution, turn, signal }: EventStreamOptions,
+): AsyncGenerator<FeedItem, void, undefined> {
+  let wake: () => void = () => {};
+  const told = () => wake();
+  const leave = writer.listen(told);
+  signal?.addEventListener('abort', told);
+  const wanted = (event: SessionEvent) => matchesFilter(event, { execution, turn });
+  const over = (event: SessionEvent) =>
+    (execution !== undefined && isExecutionEnd(event) && event.execution === execution) ||
+    (turn !== undefined && event.type === 'turn_ended' && event.turn === turn);
+  const ran = () =>
+    (execution !== undefined && !writer.state.isOpen(execution)) ||
+    (turn !== undefined && !writer.state.isTurnOpen(turn));
+  try {
+    let position = after;
+    if (position > writer.state.last) throw notYet(position, writer.state.last);
+    while (!signal?.aborted) {
+      if (position >= writer.state.last) {
+        const why = ended();
+        if (why instanceof CellaError) throw why;
+        if (why || ran()) return;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        wake = resolve;
+        if (position >= writer.state.last && !signal?.aborted && !ended()) await promise;
+        continue;
+      }
+      const before = position;
+      for await (const event of since(position, { log, key, writer })) {
+        if (signal?.aborted) return;
+        // Whoever was slow may have missed what is gone by now.
+        if (event.seq > position + 1) yield { type: 'floor', floor: event.seq - 1 };
+        position = event.seq;
+        if (wanted(event)) yield event;
+        if (over(event)) return;
+      }
+      if (position > before) continue;
+      if (ended() === 'deleted') return;
+      position = Math.max(position, await log.floor(key));
+      if (position === before) throw new CellaError('STORAGE_FAILED', `The log of the session ends at ${position}.`);
+      yield { type: 'floor', floor: position };
+    }
+  } finally {
+    signal?.removeEventListener('abort', told);
+    leave();
+  }
+}
+
+export interface EventFilter {
+  readonly execution?: string | undefined;
+  readonly turn?: string | undefined;
+}
+
+/** Whether it is part of the execution and of the turn that are named. */
+export function matchesFilter(event: SessionEvent, { execution, turn }: EventFilter): boolean {
+  return (execution === undefined || isPartOf(event, execution)) && (turn === undefined || isOfTurn(event, turn));
+}
+
+/** What threads write when it is over is no part of it, though it may come before the ending is written down. */
+function isPartOf(event: SessionEvent, execution: string): boolean {
+  return 'execution' in event && event.execution === execution && !('background' in event && event.background);
+}
+
+function isOfTurn(event: SessionEvent, turn: string): boolean {
+  return 'turn' in event && event.turn === turn;
+}
+
+/** From memory where it has them all, else from the log. */
+async function* since(
+  seq: number,
+  { log, key, writer }: Omit<EventStreamSource, 'ended'>,
+): AsyncGenerator<SessionEvent> {
+  const live = writer.recent.after(seq);
+  // No more than there is: the log is not asked for what comes after.
+  const limit = Math.min(PAGE_EVENTS, writer.state.last - seq);
+  if (live) for await (const { event } of inSlices(live)) yield event;
+  else for await (const logged of log.read(key, { after: seq, limit })) yield toEvent(logged);
+}
+
+/** `at` is when it happened, where the event says so itself, and else when it was written. */
+export function toEvent({ seq, at, event }: LoggedEvent): SessionEvent {
+  const own = typeof event === 'object' && event !== null && 'at' in event ? Number(event.at) : at;
+  const body = SessionEventBody.safeParse(event);
+  if (body.success) return { seq, at: own, ...body.data };
+  throw new CellaError('STORAGE_FAILED', `Event ${seq} of the session cannot be read: ${body.error.message}.`);
+}
+
+function notYet(after: number, last: number): CellaError {
+  return new CellaError('INVALID_REQUEST', `There is no event ${after} yet: the last is ${last}.`, {
+    details: { after, last },
+  });
+}

@@ -1,0 +1,260 @@
+/** Turns the events of an execution, and background events, into log events. Large ones become files that an event names. */
+
+import { setImmediate as turn } from 'node:timers/promises';
+import {
+  type BackgroundEvent,
+  type Bundle,
+  type ExecutionEvent,
+  type ExecutionResult,
+  type MimeBundle,
+  type OutputFile,
+  type ResultEvent,
+  resultToWire,
+} from '../../protocol/execution-events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
+import type { ExecuteOptions } from '../../session/api.ts';
+import type { Session } from '../../session/session.ts';
+import { JsonPieces, jsonBytes, jsonText, slowlyToWire } from '../json-pieces.ts';
+import type { ServerExecution } from '../sessions/session-executions.ts';
+import type { OutputFiles, OutputFileWriter } from './output-files.ts';
+import type { SessionLog } from './session-log.ts';
+
+export interface RecordLimits {
+  /** The largest event. */
+  readonly eventBytes: number;
+  /** How much output of one execution becomes events; the rest goes to files. */
+  readonly inlineBytes: number;
+  /** The largest file. */
+  readonly fileBytes: number;
+}
+
+/** The value of a longer one may take a while. */
+const LONG_REPR = 16 * 1024;
+
+type StreamOutput = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
+
+export class ExecutionRecorder implements AsyncDisposable {
+  readonly #execution: string;
+  readonly #writer: SessionLog;
+  readonly #outputs: OutputFiles;
+  readonly #limits: RecordLimits;
+  readonly #streams = new Map<StreamOutput['type'], OutputFileWriter>();
+  #inline = 0;
+  /** In files of their own. */
+  #kept = 0;
+  #displaysCut = 0;
+
+  constructor(execution: string, writer: SessionLog, outputs: OutputFiles, limits: RecordLimits) {
+    this.#execution = execution;
+    this.#writer = writer;
+    this.#outputs = outputs;
+    this.#limits = limits;
+  }
+
+  /** Resolves when the code may go on. */
+  async record(event: Exclude<ExecutionEvent, ResultEvent>): Promise<void> {
+    switch (event.type) {
+      case 'stdout':
+      case 'stderr':
+        await this.#output(event);
+        break;
+      case 'display':
+        await this.#display(await bundleOf(event.data));
+        break;
+      case 'progress':
+        this.#writer.add({ ...event, execution: this.#execution }, event.text.length);
+        break;
+      case 'input_request':
+        // Somebody must see it before it can be answered.
+        void this.#writer.write({ ...event, execution: this.#execution });
+        break;
+    }
+    if (this.#writer.full) await this.#writer.room();
+  }
+
+  /** Everything that it wrote to files is on the disk. Gives the ending, and what a caller gets. */
+  async end(result: ResultEvent): Promise<{ event: SessionEventBody; result: ExecutionResult }> {
+    const wire = await wireOf(result);
+    const files: OutputFile[] = [];
+    for (const stream of this.#streams.values()) {
+      await stream.flush();
+      files.push(stream.facts);
+    }
+    this.#addCutBytes(wire);
+    const { stdout, stderr, displays, value, repr, data, ...facts } = wire;
+    const values = {
+      ...(value === undefined ? {} : { value }),
+      ...(repr === undefined ? {} : { repr }),
+      ...(data === undefined ? {} : { data }),
+    };
+    const text = await jsonText(values);
+    const file = jsonBytes(text) > this.#limits.eventBytes ? await this.#outputs.save('json', text) : undefined;
+    if (file) files.push(file);
+    return {
+      event: { type: 'result', execution: this.#execution, ...facts, ...(file ? { file } : withoutPieces(values)) },
+      result: { ...wire, ...(files.length > 0 ? { files } : {}) },
+    };
+  }
+
+  #addCutBytes(wire: ExecutionResult): void {
+    const cut = [...this.#streams.values()].reduce((total, { cutBytes }) => total + cutBytes, 0);
+    const { streamedBytes = 0, displays = 0 } = wire.truncated ?? {};
+    if (cut > 0) wire.truncated = { ...wire.truncated, streamedBytes: streamedBytes + cut };
+    if (this.#displaysCut > 0) wire.truncated = { ...wire.truncated, displays: displays + this.#displaysCut };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const stream of this.#streams.values()) await stream[Symbol.asyncDispose]();
+  }
+
+  async #output({ type, text }: StreamOutput): Promise<void> {
+    const moved = this.#streams.get(type);
+    if (moved) return await moved.write(text);
+    this.#inline += text.length;
+    if (this.#inline <= this.#limits.inlineBytes && text.length <= this.#limits.eventBytes) {
+      this.#writer.add({ type, text, execution: this.#execution }, text.length);
+      return;
+    }
+    const output = await this.#outputs.begin('txt', this.#limits.fileBytes);
+    this.#streams.set(type, output);
+    await output.write(text);
+    this.#writer.add({ type: 'output_file', execution: this.#execution, stream: type, file: output.facts });
+  }
+
+  async #display(data: Bundle): Promise<void> {
+    const text = await jsonText(data);
+    const bytes = jsonBytes(text);
+    const execution = this.#execution;
+    this.#inline += bytes;
+    if (bytes <= this.#limits.eventBytes && this.#inline <= this.#limits.inlineBytes) {
+      this.#writer.add({ type: 'display', execution, data: withoutPieces(data) }, bytes);
+    } else if (this.#kept + bytes <= this.#limits.fileBytes) {
+      this.#kept += bytes;
+      this.#writer.add({ type: 'display', execution, file: await this.#outputs.save('json', text) });
+    } else {
+      this.#displaysCut += 1;
+    }
+  }
+}
+
+/** As `resultToWire`, with large values as pieces of JSON. */
+async function wireOf(result: ResultEvent): Promise<ExecutionResult> {
+  const { value, data, displays, ...rest } = result;
+  // It was taken apart just now: others have their turn first.
+  if ((rest.repr?.length ?? 0) > LONG_REPR) await turn();
+  const wire = resultToWire({ ...rest, displays: [] });
+  if (value !== undefined) wire.value = await slowlyToWire(value);
+  if (data !== undefined) wire.data = await bundleOf(data);
+  for (const display of displays) wire.displays.push({ type: 'display', data: await bundleOf(display.data) });
+  return wire;
+}
+
+async function bundleOf(data: MimeBundle): Promise<Bundle> {
+  const bundle: Bundle = {};
+  for (const [type, value] of Object.entries(data)) bundle[type] = await slowlyToWire(value);
+  return bundle;
+}
+
+/** For an event, which is small: without pieces. */
+function withoutPieces<T extends object>(values: T): T {
+  const parts = Object.entries(values).map(([name, value]) => {
+    if (value instanceof JsonPieces) return [name, value.toJSON()];
+    return name === 'data' && typeof value === 'object' && value !== null
+      ? [name, withoutPieces(value)]
+      : [name, value];
+  });
+  return Object.fromEntries(parts) as T;
+}
+
+/** How much of a code that is too large for an event its event shows. */
+const SHOWN_CODE_CHARS = 4096;
+
+export async function startedEvent(
+  { id, code, options, request }: ServerExecution,
+  outputs: OutputFiles,
+  { eventBytes }: RecordLimits,
+): Promise<SessionEventBody> {
+  const large = code.length > eventBytes;
+  const { transaction, timeoutMs, by } = options;
+  return {
+    type: 'execution_started',
+    execution: id,
+    code: large ? code.slice(0, SHOWN_CODE_CHARS) : code,
+    ...(large ? { file: await outputs.save('txt', code) } : {}),
+    ...(transaction === undefined ? {} : { transaction }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(by === undefined ? {} : { by }),
+    ...(request === undefined ? {} : { request }),
+  };
+}
+
+export function toExecuteOptions({ options }: ServerExecution, signal: AbortSignal): ExecuteOptions {
+  const { timeoutMs, inputTimeoutMs, transaction } = options;
+  return {
+    signal,
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),
+    ...(transaction === undefined ? {} : { transaction }),
+  };
+}
+
+interface BackgroundRecorderParts {
+  readonly writer: SessionLog;
+  readonly outputs: OutputFiles;
+  readonly limits: RecordLimits;
+  /** The execution with this number in its kernel; without one, that which ended last. */
+  readonly owner: (number?: number) => string | undefined;
+}
+
+export class BackgroundRecorder {
+  readonly #parts: BackgroundRecorderParts;
+  /** How far packages are that are installed before a kernel starts: its session tells the same again when it is there. */
+  #installing = new Set<string>();
+
+  constructor(parts: BackgroundRecorderParts) {
+    this.#parts = parts;
+  }
+
+  /** How far packages are that the next kernel needs before it starts. */
+  recordProgress(text: string): void {
+    this.#installing.add(text);
+    this.#parts.writer.add({ type: 'progress', background: true, task: 'deps.sync', text }, text.length);
+  }
+
+  /** Resolves when the session is closed. */
+  async record(session: Session): Promise<void> {
+    const { writer } = this.#parts;
+    const told = this.#installing;
+    this.#installing = new Set();
+    for await (const event of session.background()) {
+      if (event.type === 'progress' && told.delete(event.text)) continue;
+      const body = await toLogEvent(event, this.#parts).catch(() => undefined); // its file could not be written
+      if (body) writer.add(body, 'text' in body ? (body.text?.length ?? 0) : 0);
+      if (writer.full) await writer.room();
+    }
+  }
+}
+
+async function toLogEvent(
+  event: BackgroundEvent,
+  { outputs, limits, owner: ownerOf }: BackgroundRecorderParts,
+): Promise<SessionEventBody> {
+  if (event.type === 'saved') {
+    const { id, names, bytes, lost } = event;
+    return { type: 'saved', checkpoint: id, names, bytes, lost: [...lost] };
+  }
+  if (event.type === 'network_denied') return event;
+  const number = event.type === 'progress' ? undefined : event.execution;
+  const execution = ownerOf(number);
+  const owner = {
+    background: true as const,
+    ...(execution === undefined ? {} : { execution }),
+    ...(number === undefined ? {} : { number }),
+  };
+  if (event.type === 'progress') return { ...event, ...owner };
+  if (event.type !== 'display') return { type: event.type, text: event.text, ...owner };
+  const data = await bundleOf(event.data);
+  const text = await jsonText(data);
+  if (jsonBytes(text) <= limits.eventBytes) return { type: 'display', ...owner, data: withoutPieces(data) };
+  return { type: 'display', ...owner, file: await outputs.save('json', text) };
+}

@@ -1,0 +1,92 @@
+/**
+ * Completes the log of a session after the previous server ended, however it did: what ran then is marked as interrupted,
+ * once. A recovery position in storage says up to where the log holds nothing that still runs.
+ */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
+import type { Storage } from '../../storage/contract.ts';
+import type { IdempotencyRecord, IdempotencyStore } from '../sessions/idempotency.ts';
+import { TurnRecords } from '../turns/records.ts';
+import { recoverTurns } from '../turns/recover.ts';
+import { toEvent } from './event-stream.ts';
+import { LogState } from './session-log.ts';
+
+const MARKS = 'session-marks';
+const REASON = 'The server ended while the code ran. It is not run again.';
+
+export interface RecoveredLog {
+  readonly position: LogState;
+  /** How many executions were marked. */
+  readonly interrupted: number;
+}
+
+export async function recoverLog(
+  { events, documents }: Pick<Storage, 'events' | 'documents'>,
+  {
+    key,
+    sessionId,
+    requests,
+  }: { readonly key: string; readonly sessionId: string; readonly requests: IdempotencyStore },
+): Promise<RecoveredLog> {
+  const position = new LogState(await events.last(key));
+  const mark = await readRecoveryPosition(documents, sessionId);
+  // Somebody may have deleted the agent without the server.
+  const after = mark > position.last ? 0 : mark;
+  const asked = new Map<string, { readonly name: string; readonly firstSeq: number }>();
+  for await (const logged of events.read(key, { after })) {
+    const event = toEvent(logged);
+    position.take(event);
+    if (event.type !== 'execution_started' || event.request === undefined) continue;
+    asked.set(event.execution, { name: event.request, firstSeq: event.seq });
+  }
+  const endings: SessionEventBody[] = [];
+  for (const execution of position.open) {
+    const by = asked.get(execution);
+    const request = by && (await requests.get(by.name));
+    endings.push(await endingOf(execution, request, requests));
+    if (by && request && request.execution === execution && !request.outcome) {
+      const lost = new CellaError('EXECUTION_LOST', REASON, { details: { execution } });
+      await requests.finish(by.name, { ...request, firstSeq: by.firstSeq }, lost);
+    }
+  }
+  endings.push(...(await recoverTurns(new TurnRecords(documents, sessionId), position)));
+  if (endings.length > 0) position.advance(endings, await events.append(key, endings));
+  if (position.last > after) await writeRecoveryPosition({ documents }, sessionId, position.last);
+  return { position, interrupted: endings.filter(({ type }) => type === 'interrupted').length };
+}
+
+/** A request is finished before its execution is: where the server ended between the two, its result is known. */
+async function endingOf(
+  execution: string,
+  request: IdempotencyRecord | undefined,
+  requests: IdempotencyStore,
+): Promise<SessionEventBody> {
+  const known = request?.execution === execution && request.outcome && !('error' in request.outcome);
+  // It may lie in a file of another machine.
+  const result = known ? await requests.result(request).catch(() => undefined) : undefined;
+  if (!result) return { type: 'interrupted', execution, reason: REASON };
+  const { stdout, stderr, displays, files, ...facts } = result;
+  return { type: 'result', execution, ...facts };
+}
+
+/** Nothing that began up to this number still runs. */
+export async function writeRecoveryPosition(
+  { documents }: Pick<Storage, 'documents'>,
+  sessionId: string,
+  seq: number,
+): Promise<void> {
+  await documents.put(MARKS, sessionId, { seq });
+}
+
+export async function deleteRecoveryPosition(
+  { documents }: Pick<Storage, 'documents'>,
+  sessionId: string,
+): Promise<void> {
+  await documents.delete(MARKS, sessionId);
+}
+
+async function readRecoveryPosition(documents: Storage['documents'], sessionId: string): Promise<number> {
+  const value = (await documents.get(MARKS, sessionId))?.value;
+  return typeof value === 'object' && value !== null && 'seq' in value ? Number(value.seq) : 0;
+}

@@ -1,0 +1,149 @@
+/** Files with output that is too large for an event: one folder for each session, in the data folder. */
+
+import { createReadStream } from 'node:fs';
+import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import type { OutputFile } from '../../protocol/execution-events.ts';
+import { newFileId } from '../ids.ts';
+import type { JsonText } from '../json-pieces.ts';
+import type { OutputContent } from '../sessions/contract.ts';
+
+const FILE = /^out_[0-9a-z]{16}\.(txt|json)$/;
+const mediaTypes = { txt: 'text/plain; charset=utf-8', json: 'application/json' } as const;
+export type OutputKind = keyof typeof mediaTypes;
+
+export class OutputFiles {
+  readonly #folder: string;
+  /** Those that are being written. */
+  readonly #growing = new Set<string>();
+
+  constructor(dataDir: string, sessionId: string) {
+    this.#folder = join(dataDir, 'outputs', sessionId);
+  }
+
+  async begin(kind: OutputKind, mostBytes: number): Promise<OutputFileWriter> {
+    const file = newFileId(kind);
+    try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      const handle = await open(join(this.#folder, file), 'ax', 0o600);
+      this.#growing.add(file);
+      return new OutputFileWriter(handle, { file, mediaType: mediaTypes[kind], mostBytes }, () =>
+        this.#growing.delete(file),
+      );
+    } catch (cause) {
+      throw writeFailed(join(this.#folder, file), cause);
+    }
+  }
+
+  /** All of a text, on the disk when it resolves. */
+  async save(kind: OutputKind, text: JsonText): Promise<OutputFile> {
+    await using output = await this.begin(kind, Number.POSITIVE_INFINITY);
+    for (const piece of typeof text === 'string' ? [text] : text) await output.write(piece);
+    await output.flush();
+    return output.facts;
+  }
+
+  async open(file: string): Promise<OutputContent> {
+    const kind = FILE.exec(file)?.[1];
+    const path = join(this.#folder, file);
+    const facts = kind === undefined ? undefined : await stat(path).catch(() => undefined); // it is not there
+    if (!facts?.isFile()) throw new CellaError('NOT_FOUND', 'There is no such file, or it is no longer kept.');
+    const bytes = facts.size;
+    return {
+      mediaType: kind === 'json' ? mediaTypes.json : mediaTypes.txt,
+      bytes,
+      read: ({ offset = 0 } = {}) =>
+        offset >= bytes ? noBytes() : createReadStream(path, { start: offset, end: bytes - 1 }),
+    };
+  }
+
+  async readText(file: string): Promise<string> {
+    const parts: Uint8Array[] = [];
+    for await (const part of (await this.open(file)).read()) parts.push(part);
+    return Buffer.concat(parts).toString('utf8');
+  }
+
+  /** Removes those from before a time, and the oldest of those that are too large together. */
+  async trim({ olderThan, maxBytes }: { readonly olderThan: number; readonly maxBytes: number }): Promise<void> {
+    const names = await readdir(this.#folder).catch(() => []); // there is none
+    // Their names begin with the time at which they were made.
+    let left = maxBytes;
+    for (const name of names
+      .filter((one) => FILE.test(one))
+      .toSorted()
+      .toReversed()) {
+      if (this.#growing.has(name)) continue;
+      const path = join(this.#folder, name);
+      const facts = await stat(path).catch(() => undefined); // removed meanwhile
+      if (!facts) continue;
+      left -= facts.size;
+      if (left < 0 || facts.mtimeMs < olderThan) await rm(path, { force: true });
+    }
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+interface WriterFacts {
+  readonly file: string;
+  readonly mediaType: string;
+  readonly mostBytes: number;
+}
+
+/** A file while it is written, a chunk at a time: whoever writes waits for the disk. */
+export class OutputFileWriter implements AsyncDisposable {
+  readonly #handle: FileHandle;
+  readonly #made: WriterFacts;
+  readonly #done: () => void;
+  #bytes = 0;
+  /** Past the most that it may have. */
+  cutBytes = 0;
+
+  constructor(handle: FileHandle, made: WriterFacts, done: () => void) {
+    this.#handle = handle;
+    this.#made = made;
+    this.#done = done;
+  }
+
+  get facts(): OutputFile {
+    return { file: this.#made.file, mediaType: this.#made.mediaType, bytes: this.#bytes };
+  }
+
+  async write(text: string | Buffer): Promise<void> {
+    const bytes = typeof text === 'string' ? Buffer.from(text) : text;
+    if (this.#bytes + bytes.length > this.#made.mostBytes) {
+      this.cutBytes += bytes.length;
+      return;
+    }
+    try {
+      for (let at = 0; at < bytes.length; ) at += (await this.#handle.write(bytes, at)).bytesWritten;
+    } catch (cause) {
+      throw writeFailed(this.#made.file, cause);
+    }
+    this.#bytes += bytes.length;
+  }
+
+  async flush(): Promise<void> {
+    try {
+      await this.#handle.datasync();
+    } catch (cause) {
+      throw writeFailed(this.#made.file, cause);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#done();
+    await this.#handle.close();
+  }
+}
+
+async function* noBytes(): AsyncGenerator<Uint8Array> {}
+
+function writeFailed(path: string, cause: unknown): CellaError {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  const reason = code === 'ENOSPC' ? 'the disk is full' : String(cause);
+  return new CellaError('STORAGE_FAILED', `Cannot write the output file ${path}: ${reason}.`, { cause });
+}

@@ -1,0 +1,403 @@
+/**
+ * The log of one session. Events are appended in order, in batches, and are durable before any reader sees them. If storage
+ * fails, events that were not written get no number, so numbers have no gap; when storage works again, the log says how
+ * many were lost and that what ran has failed.
+ */
+
+import { CellaError } from '../../protocol/errors.ts';
+import { isExecutionEnd, type SessionEvent, type SessionEventBody } from '../../protocol/session-events.ts';
+import type { EventLog } from '../../storage/contract.ts';
+import { ownedElsewhere } from '../sessions/session-lock.ts';
+import type { Counters } from '../sessions/session-services.ts';
+
+/** How long a small event waits for others to be written with. */
+const GATHER_MS = 2;
+const GATHER_BYTES = 64 * 1024;
+const RETRY_MS = 1000;
+
+/** After a failure: nobody knows whether `sent` is in the log, and everything else since then is not. */
+interface WriteFailure {
+  readonly sent: readonly TimedEvent[];
+  /** How many of the lost ones are told or there where `sent` is in the log. */
+  readonly counted: number;
+  readonly error: CellaError;
+  lost: number;
+}
+
+export interface SessionLogParts {
+  readonly log: EventLog;
+  readonly key: string;
+  readonly counters: Counters;
+  /** Whether this server still has the session; where it has not, another one writes. */
+  readonly owned: () => boolean;
+  /** What an execution that has not ended in the log has come to, where it has. */
+  readonly resultOf?: (execution: string) => SessionEventBody | undefined;
+  /** Told when events could not be written. What runs must end, and writes nothing more. */
+  readonly onFailure: (error: CellaError) => void;
+}
+
+export class SessionLog {
+  readonly #parts: SessionLogParts;
+  readonly recent = new RecentEvents();
+  /** What of it is durable. */
+  readonly state: LogState;
+  readonly #readers = new Set<() => void>();
+  readonly #queue = new WriteQueue();
+  #bytes = 0;
+  #gathering: NodeJS.Timeout | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #draining: Promise<void> | undefined;
+  #failure: WriteFailure | undefined;
+  #closed = false;
+
+  constructor(parts: SessionLogParts, position: LogState) {
+    this.#parts = parts;
+    this.state = position;
+  }
+
+  /** Told after each change; gives what ends that. */
+  listen(told: () => void): () => void {
+    this.#readers.add(told);
+    this.#parts.counters.readers++;
+    return () => {
+      if (!this.#readers.delete(told)) return;
+      this.#parts.counters.readers--;
+      // Whoever comes next finds them in the log: a session that nobody follows costs no memory.
+      if (this.#readers.size === 0) this.recent.clear();
+    };
+  }
+
+  get hasReaders(): boolean {
+    return this.#readers.size > 0;
+  }
+
+  /** Has every reader look again. */
+  notifyReaders(): void {
+    for (const told of this.#readers) told();
+  }
+
+  /** Written soon, with what comes next. `size` is about what it takes. */
+  add(event: SessionEventBody, size = 0): void {
+    if (this.#closed) return;
+    this.#queue.push(newLogEntry(event, { size }));
+    this.#beginSoon();
+  }
+
+  /** Written at once, or `soon`, with what comes next. Resolves with its number when it is durable. */
+  write(event: SessionEventBody, { size = 0, flushed = false, soon = false } = {}): Promise<number> {
+    const written = Promise.withResolvers<number>();
+    // Who does not wait for it hears of a failure by `onFailure`.
+    written.promise.catch(() => {});
+    if (this.#closed) {
+      written.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
+    } else {
+      this.#queue.push(newLogEntry(event, { size, flushed, written }));
+      if (soon) this.#beginSoon();
+      else this.#begin();
+    }
+    return written.promise;
+  }
+
+  /** Resolves when a writer may go on who has much to write. */
+  room(): Promise<void> {
+    return this.#queue.room();
+  }
+
+  /** Whether `room` is worth waiting for. */
+  get full(): boolean {
+    return this.#queue.full;
+  }
+
+  /** About how much it has written. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Resolves when all that was added so far is written or lost. */
+  async settled(): Promise<void> {
+    this.#begin();
+    while (this.#draining) await this.#draining;
+  }
+
+  /** Whether all that ever came is in the log. */
+  get isComplete(): boolean {
+    return this.#failure === undefined && this.#queue.empty;
+  }
+
+  /** What comes after is not written; what was added before is. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.settled();
+    clearTimeout(this.#retry);
+  }
+
+  #beginSoon(): void {
+    if (this.#queue.bytes >= GATHER_BYTES) this.#begin();
+    else this.#gathering ??= setTimeout(() => this.#begin(), GATHER_MS);
+  }
+
+  #begin(): void {
+    clearTimeout(this.#gathering);
+    this.#gathering = undefined;
+    this.#draining ??= this.#drain().finally(() => {
+      this.#draining = undefined;
+      if (!this.#queue.empty) this.#begin();
+    });
+  }
+
+  async #drain(): Promise<void> {
+    while (!this.#queue.empty) {
+      let batch = this.#queue.takeBatch();
+      try {
+        await this.#repair();
+        batch = batch.filter((entry) => !this.#alreadyEnded(entry));
+        await this.#append(batch);
+      } catch (cause) {
+        this.#fail(batch, cause);
+      }
+      this.#queue.makeRoom();
+    }
+  }
+
+  /** An execution ends once: the log may have been told of its failure by now. */
+  #alreadyEnded({ event, written }: LogEntry): boolean {
+    if (event.type !== 'execution_failed' || this.state.isOpen(event.execution)) return false;
+    written?.resolve(this.state.last);
+    return true;
+  }
+
+  async #append(batch: readonly LogEntry[]): Promise<void> {
+    if (batch.length === 0) return;
+    const { log, key, counters, owned } = this.#parts;
+    if (!owned()) throw ownedElsewhere();
+    const events = batch.map(({ event }) => event);
+    const last = await log.append(key, events, { flushed: batch.some(({ flushed }) => flushed) });
+    const first = last - batch.length + 1;
+    // Somebody else has written to this log: what is between is read from it.
+    if (first !== this.state.last + 1) this.recent.clear();
+    this.state.advance(events, last);
+    counters.events += batch.length;
+    for (const [index, { event, size, written }] of batch.entries()) {
+      if (this.#readers.size > 0) this.recent.push({ seq: first + index, ...event }, size);
+      this.#bytes += size;
+      written?.resolve(first + index);
+    }
+    this.notifyReaders();
+  }
+
+  #fail(batch: readonly LogEntry[], cause: unknown): void {
+    const error = toWriteError(cause);
+    const lost = [...batch, ...this.#queue.takeAll()];
+    this.#failure ??= { sent: batch.map(({ event }) => event), counted: batch.length, error, lost: 0 };
+    this.#failure.lost += lost.length;
+    this.#parts.counters.appendFailures++;
+    this.#parts.counters.eventsLost += lost.length;
+    for (const { written } of lost) written?.reject(error);
+    this.#parts.onFailure(error);
+    this.#retryLater();
+  }
+
+  /** After a failure: finds out what is in the log, and tells there what became of the rest. */
+  async #repair(): Promise<void> {
+    const broken = this.#failure;
+    if (!broken) return;
+    const { log, key } = this.#parts;
+    const last = await log.last(key);
+    if (last >= this.state.last + broken.sent.length) {
+      this.state.advance(broken.sent, last);
+      this.#failure = { ...broken, sent: [], counted: 0, lost: broken.lost - broken.counted };
+      this.recent.clear();
+    }
+    const { lost, error } = this.#failure ?? broken;
+    const told: SessionEventBody[] = lost > 0 ? [{ type: 'events_lost', count: lost, reason: error.message }] : [];
+    const { resultOf } = this.#parts;
+    const failures = this.state.open.map((one) => resultOf?.(one) ?? executionFailed(one, error));
+    const entries = [...told, ...failures].map((event) => newLogEntry(event, { flushed: true }));
+    // What of this is in the log where it fails is not known either.
+    if (entries.length > 0) {
+      this.#failure = { error, lost, counted: lost, sent: entries.map(({ event }) => event) };
+      await this.#append(entries);
+    }
+    this.#failure = undefined;
+    this.notifyReaders();
+  }
+
+  #retryLater(): void {
+    if (this.#closed) return;
+    this.#retry ??= setTimeout(() => {
+      this.#retry = undefined;
+      this.#draining ??= this.#repair()
+        .catch(() => this.#retryLater()) // storage still does not work
+        .finally(() => {
+          this.#draining = undefined;
+          if (!this.#queue.empty) this.#begin();
+        });
+    }, RETRY_MS).unref();
+  }
+}
+
+export function executionFailed(execution: string, error: CellaError): SessionEventBody {
+  return { type: 'execution_failed', execution, error: error.toJSON() };
+}
+
+function toWriteError(cause: unknown): CellaError {
+  if (cause instanceof CellaError) return cause.code === 'LEASE_LOST' ? ownedElsewhere() : cause;
+  return new CellaError('STORAGE_FAILED', `The events of the session cannot be written: ${String(cause)}.`, { cause });
+}
+
+const BATCH_EVENTS = 500;
+const BATCH_BYTES = 1024 * 1024;
+/** Past this, whoever has more to write waits. */
+const HIGH_WATER = 2 * 1024 * 1024;
+/** What an event takes beside its text. */
+const EVENT_COST = 128;
+
+type TimedEvent = SessionEventBody & { readonly at: number };
+
+interface LogEntry {
+  readonly event: TimedEvent;
+  /** About what it takes. */
+  readonly size: number;
+  /** Whether it must survive a loss of power too. */
+  readonly flushed: boolean;
+  readonly written: PromiseWithResolvers<number> | undefined;
+}
+
+function newLogEntry(event: SessionEventBody, facts: Partial<Omit<LogEntry, 'event'>> = {}): LogEntry {
+  const { size = 0, flushed = false, written } = facts;
+  return { event: { at: Date.now(), ...event }, size: size + EVENT_COST, flushed, written };
+}
+
+class WriteQueue {
+  #entries: LogEntry[] = [];
+  #bytes = 0;
+  #room: PromiseWithResolvers<void> | undefined;
+
+  get empty(): boolean {
+    return this.#entries.length === 0;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get full(): boolean {
+    return this.#bytes > HIGH_WATER;
+  }
+
+  push(entry: LogEntry): void {
+    this.#entries.push(entry);
+    this.#bytes += entry.size;
+  }
+
+  takeBatch(): LogEntry[] {
+    let bytes = 0;
+    let count = 0;
+    for (const { size } of this.#entries) {
+      if (count > 0 && (count === BATCH_EVENTS || bytes + size > BATCH_BYTES)) break;
+      bytes += size;
+      count++;
+    }
+    this.#bytes -= bytes;
+    return this.#entries.splice(0, count);
+  }
+
+  takeAll(): LogEntry[] {
+    this.#bytes = 0;
+    return this.#entries.splice(0);
+  }
+
+  /** Resolves when it is not full any more: at the next `makeRoom`. */
+  async room(): Promise<void> {
+    if (!this.full) return;
+    this.#room ??= Promise.withResolvers();
+    await this.#room.promise;
+  }
+
+  makeRoom(): void {
+    if (this.full) return;
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+}
+
+export class LogState {
+  last: number;
+  readonly #open = new Set<string>();
+  readonly #turns = new Set<string>();
+
+  constructor(last: number) {
+    this.last = last;
+  }
+
+  /** Executions without an ending. */
+  get open(): readonly string[] {
+    return [...this.#open];
+  }
+
+  isOpen(execution: string): boolean {
+    return this.#open.has(execution);
+  }
+
+  /** Turns without an ending. */
+  get turns(): readonly string[] {
+    return [...this.#turns];
+  }
+
+  isTurnOpen(turn: string): boolean {
+    return this.#turns.has(turn);
+  }
+
+  /** These events are in the log, the last of them under this number. */
+  advance(events: Iterable<SessionEventBody>, last: number): void {
+    for (const event of events) this.take(event);
+    this.last = last;
+  }
+
+  take(event: SessionEventBody): void {
+    if (event.type === 'turn_started') this.#turns.add(event.turn);
+    if (event.type === 'turn_ended') this.#turns.delete(event.turn);
+    if (isExecutionEnd(event)) this.#open.delete(event.execution);
+    // Its beginning may be gone: whatever belongs to it and is no background tells of it too.
+    else if ('execution' in event && event.execution && !('background' in event)) this.#open.add(event.execution);
+  }
+}
+
+const RECENT_EVENTS = 2048;
+const RECENT_BYTES = 1024 * 1024;
+
+class RecentEvents {
+  #events: { readonly event: SessionEvent; readonly size: number }[] = [];
+  #bytes = 0;
+
+  push(event: SessionEvent, size: number): void {
+    this.#events.push({ event, size });
+    this.#bytes += size;
+    if (this.#events.length <= RECENT_EVENTS && this.#bytes <= RECENT_BYTES) return;
+    // By the half, so that it costs little for each.
+    const most = this.#bytes > RECENT_BYTES ? RECENT_BYTES / 2 : this.#bytes;
+    let from = Math.max(0, this.#events.length - RECENT_EVENTS / 2);
+    this.#bytes = this.#events.slice(from).reduce((total, one) => total + one.size, 0);
+    while (this.#bytes > most && from < this.#events.length) this.#bytes -= this.#events[from++]?.size ?? 0;
+    this.#events = this.#events.slice(from);
+  }
+
+  /** Those after this number, or undefined where some of them are only in the log. */
+  after(seq: number): readonly { readonly event: SessionEvent }[] | undefined {
+    const first = this.#events[0]?.event.seq;
+    if (first === undefined || seq + 1 < first) return undefined;
+    return this.#events.slice(seq + 1 - first);
+  }
+
+  /** What is gone from the log is gone from here. */
+  forget(floor: number): void {
+    const first = this.#events[0]?.event.seq ?? floor + 1;
+    const gone = this.#events.splice(0, Math.max(0, floor + 1 - first));
+    this.#bytes -= gone.reduce((total, { size }) => total + size, 0);
+  }
+
+  clear(): void {
+    this.#events = [];
+    this.#bytes = 0;
+  }
+}

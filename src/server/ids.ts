@@ -1,0 +1,70 @@
+/** The ids that the server gives (sortable by time), and the key of an agent in storage. */
+
+import { randomBytes } from 'node:crypto';
+
+const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz';
+
+export function newSessionId(): string {
+  return `ses_${stamp()}${random(8)}`;
+}
+
+export function newExecutionId(): string {
+  return `exe_${stamp()}${random(8)}`;
+}
+
+export function newPermissionId(): string {
+  return `prm_${stamp()}${random(8)}`;
+}
+
+export function newRuleId(): string {
+  return `rul_${stamp()}${random(8)}`;
+}
+
+export function newTurnId(): string {
+  return `trn_${stamp()}${random(8)}`;
+}
+
+export function newFileId(ending: string): string {
+  return `out_${stamp()}${random(8)}.${ending}`;
+}
+
+/** The user who has what sessions without a server have made. */
+export const isLocalUser = (ownerId: string): boolean => ownerId === 'local';
+
+export function storageKeyOf(ownerId: string, agentKey: string): string {
+  return isLocalUser(ownerId) ? agentKey : `~${ownerId}/${agentKey}`;
+}
+
+const OWNED = /^~([^/]+~[a-z0-9]{12})\//;
+
+/** Whose agent it is. */
+export function ownerIn(storageKey: string): string {
+  return OWNED.exec(storageKey)?.[1] ?? 'local';
+}
+
+/** Undefined where it is the key of another user's agent. */
+export function agentKeyIn(ownerId: string, storageKey: string): string | undefined {
+  if (isLocalUser(ownerId)) return OWNED.test(storageKey) ? undefined : storageKey;
+  const mine = storageKeyOf(ownerId, '');
+  return storageKey.startsWith(mine) ? storageKey.slice(mine.length) : undefined;
+}
+
+/** Milliseconds since 1970, in 8 digits. */
+function stamp(): string {
+  return Date.now().toString(36).padStart(8, '0');
+}
+
+/** Asked for many at a time: asking costs more than the bytes. */
+let bytes = Buffer.alloc(0);
+let used = 0;
+
+function random(length: number): string {
+  if (used + length > bytes.length) {
+    bytes = randomBytes(1024);
+    used = 0;
+  }
+  let text = '';
+  for (const byte of bytes.subarray(used, used + length)) text += DIGITS[byte % DIGITS.length];
+  used += length;
+  return text;
+}

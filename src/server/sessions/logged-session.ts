@@ -1,0 +1,221 @@
+/** A session of the server as `SessionApi`: what it runs and changes is written to the session log. */
+
+import { EventQueue } from '../../kernel/event-queue.ts';
+import type { Capabilities, ExecutorKind } from '../../protocol/enums.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type {
+  BackgroundEvent,
+  ExecutionEvent,
+  InputRequestEvent,
+  ResultEvent,
+} from '../../protocol/execution-events.ts';
+import { toBackgroundEvent } from '../../protocol/session-events.ts';
+import type * as api from '../../session/api.ts';
+import type { Session } from '../../session/session.ts';
+import type { ServerSession } from './server-session.ts';
+import { ServerExecution } from './session-executions.ts';
+
+const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer';
+
+export class LoggedSession implements api.SessionApi {
+  readonly #session: Session;
+  readonly #server: ServerSession;
+
+  constructor(session: Session, hosted: ServerSession) {
+    this.#session = session;
+    this.#server = hosted;
+  }
+
+  get agentKey(): string {
+    return this.#server.definition.agentKey;
+  }
+
+  get executor(): ExecutorKind {
+    return this.#session.executor;
+  }
+
+  get sandboxed(): boolean {
+    return this.#session.sandboxed;
+  }
+
+  get capabilities(): Capabilities {
+    return this.#session.capabilities;
+  }
+
+  get tools(): api.ToolsApi {
+    return this.#namespaces.tools;
+  }
+
+  get skills(): api.SkillsApi {
+    return this.#namespaces.skills;
+  }
+
+  get artifacts(): api.ArtifactsApi {
+    return this.#namespaces.artifacts;
+  }
+
+  get deps(): api.DepsApi {
+    return this.#namespaces.deps;
+  }
+
+  get #namespaces(): Session {
+    this.#server.requireConfirmed();
+    return this.#session;
+  }
+
+  async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {
+    const execution = new ServerExecution(code, options);
+    execution.observe = (event) => {
+      if (event.type === 'input_request') void this.#answer(event, onInput);
+      onEvent?.(event);
+    };
+    this.#server.submit(execution);
+    return (await execution.ended).event;
+  }
+
+  stream(code: string, options: api.ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
+    const events = new EventQueue<ExecutionEvent>();
+    const execution = new ServerExecution(code, options);
+    execution.observe = async (event) => {
+      if (events.push(event, 'text' in event ? event.text.length : 1024)) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      events.onRoom = resolve;
+      await promise;
+    };
+    execution.ended.then(
+      ({ event }) => events.end(event),
+      (error) => events.fail(error),
+    );
+    this.#server.submit(execution);
+    return events;
+  }
+
+  answerInput(id: number, text: string): Promise<void> {
+    return this.#server.answerInput(id, text);
+  }
+
+  cancelInput(id: number, reason?: string): Promise<void> {
+    return this.#server.cancelInput(id, reason === undefined ? {} : { reason });
+  }
+
+  interrupt(): Promise<boolean> {
+    return this.#server.interrupt();
+  }
+
+  async reset(): Promise<void> {
+    await this.#use((session) => session.reset());
+    await this.#server.logStateChange('reset');
+  }
+
+  async restart(): Promise<void> {
+    await this.#use((session) => session.restart());
+    await this.#server.logStateChange('restarted');
+  }
+
+  async commit(): Promise<void> {
+    await this.#use((session) => session.commit());
+    await this.#server.logStateChange('committed');
+  }
+
+  async rollback(): Promise<void> {
+    await this.#use((session) => session.rollback());
+    await this.#server.logStateChange('rolled_back');
+  }
+
+  async checkpoint(options?: api.CheckpointOptions): Promise<api.Checkpoint> {
+    const made = await this.#use((session) => session.checkpoint(options));
+    await this.#server.logStateChange('checkpoint_made', { subject: made.id });
+    return made;
+  }
+
+  checkpoints(): Promise<readonly api.Checkpoint[]> {
+    return this.#use((session) => session.checkpoints());
+  }
+
+  async restore(idOrName: string): Promise<api.Restored> {
+    const restored = await this.#use((session) => session.restore(idOrName));
+    await this.#server.logStateChange('checkpoint_restored', { subject: restored.checkpoint.id });
+    return restored;
+  }
+
+  async deleteCheckpoint(idOrName: string): Promise<void> {
+    await this.#use((session) => session.deleteCheckpoint(idOrName));
+    await this.#server.logStateChange('checkpoint_deleted', { subject: idOrName });
+  }
+
+  async fork({ agentKey, from, replace }: api.ForkOptions): Promise<api.SessionApi> {
+    const forked = await this.#server.fork({
+      agentKey,
+      ...(from === undefined ? {} : { from }),
+      ...(replace === undefined ? {} : { replace }),
+    });
+    return await forked.api();
+  }
+
+  async undo(): Promise<void> {
+    await this.#use((session) => session.undo());
+    await this.#server.logStateChange('undone');
+  }
+
+  save(): Promise<void> {
+    return this.#use((session) => session.save());
+  }
+
+  async hibernate(): Promise<void> {
+    await this.#use((session) => session.hibernate());
+    await this.#server.logStateChange('hibernated');
+  }
+
+  complete(code: string, cursor?: number): Promise<api.Completion> {
+    return this.#use((session) => session.complete(code, cursor));
+  }
+
+  inspect(code: string, cursor?: number): Promise<api.Inspection> {
+    return this.#use((session) => session.inspect(code, cursor));
+  }
+
+  isComplete(code: string): Promise<api.Completeness> {
+    return this.#use((session) => session.isComplete(code));
+  }
+
+  history(): Promise<readonly api.HistoryEntry[]> {
+    return this.#server.history();
+  }
+
+  variables(): Promise<readonly api.Variable[]> {
+    return this.#use((session) => session.variables());
+  }
+
+  async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {
+    const { last } = await this.#server.position();
+    for await (const item of this.#server.events({ after: last })) {
+      const event = toBackgroundEvent(item);
+      if (event) yield event;
+    }
+  }
+
+  /** The session goes on: only this view of it ends. */
+  async close(): Promise<void> {}
+
+  async destroy(): Promise<void> {
+    await this.#server.delete();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    return this.#server.use(work);
+  }
+
+  async #answer(request: InputRequestEvent, onInput: api.RunOptions['onInput']): Promise<void> {
+    try {
+      if (onInput) await this.answerInput(request.id, await onInput(request));
+      else await this.cancelInput(request.id, NOBODY_ANSWERS);
+    } catch (error) {
+      const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
+      if (!gone) await this.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
+    }
+  }
+}

@@ -1,0 +1,463 @@
+/** One session of the server: its log, executions, kernel, turns and permissions, put together. */
+
+import type { FilesRoot } from '../../environments/files/session-files.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { FeedItem, SessionEventBody } from '../../protocol/session-events.ts';
+import type { NewFork, SessionInfo } from '../../protocol/session-info.ts';
+import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
+import { findWorkspace } from '../../session/data-folders.ts';
+import type { Session } from '../../session/session.ts';
+import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
+import type { Lock, Storage } from '../../storage/contract.ts';
+import { readEvents } from '../events/event-stream.ts';
+import { BackgroundRecorder } from '../events/execution-recorder.ts';
+import { recoverLog } from '../events/log-recovery.ts';
+import { OutputFiles } from '../events/output-files.ts';
+import { SessionLog, type SessionLogParts } from '../events/session-log.ts';
+import { storageKeyOf } from '../ids.ts';
+import { Permissions } from '../permissions/permissions.ts';
+import type { Tenant } from '../runners/contract.ts';
+import { stopping } from '../stopping.ts';
+import { SessionTurns } from '../turns/session-turns.ts';
+import type * as contract from './contract.ts';
+import { ExecutionSubmission } from './execution-submission.ts';
+import { IdempotencyStore } from './idempotency.ts';
+import { KernelLease } from './kernel-lease.ts';
+import { LoggedSession } from './logged-session.ts';
+import { SessionRetention } from './retention.ts';
+import { type SessionDefinition, sessionSettings, toSessionInfo } from './session-definitions.ts';
+import { SessionEnding } from './session-ending.ts';
+import { ExecutionQueue, PendingInputs, type ServerExecution } from './session-executions.ts';
+import { acquireSession } from './session-lock.ts';
+import type { SessionServices } from './session-services.ts';
+import { userStorage } from './user-namespaces.ts';
+
+type StateChange = Extract<SessionEventBody, { type: 'session_state' }>['change'];
+interface StateFacts {
+  readonly subject?: string | undefined;
+  readonly by?: string | undefined;
+}
+
+export class ServerSession {
+  readonly id: string;
+  readonly storage: Storage;
+  readonly #services: SessionServices;
+  readonly #log: SessionLog;
+  readonly #outputs: OutputFiles;
+  readonly #inputs: PendingInputs;
+  readonly #lease: KernelLease;
+  readonly #executions: ExecutionQueue;
+  readonly #background: BackgroundRecorder;
+  readonly #submission: ExecutionSubmission;
+  readonly #retention: SessionRetention;
+  readonly #ending: SessionEnding;
+  /** Of its coding agent. */
+  readonly turns: SessionTurns;
+  /** What waits for somebody's leave: of an agent, and of tools that require approval. */
+  readonly permissions: Permissions;
+  #definition: SessionDefinition;
+  #applying: Promise<void> = Promise.resolve();
+
+  private constructor(
+    whole: SessionServices,
+    { definition, storage, lock, outputs, requests, makeLog: writer }: OpenedParts,
+  ) {
+    const share = { ...whole, storage };
+    this.id = definition.id;
+    this.storage = storage;
+    this.#services = share;
+    this.#definition = definition;
+    this.#outputs = outputs;
+    this.#log = writer({
+      onFailure: (error) => this.#ending.abort(error),
+      resultOf: (execution) => this.#executions.resultOf(execution),
+    });
+    this.#inputs = new PendingInputs(this.#log);
+    this.#lease = new KernelLease({
+      services: share,
+      storage: userStorage(storage, definition.ownerId),
+      definition: () => this.#definition,
+      onSession: (session) => void this.#background.record(session),
+      onHibernated: () => void this.logStateChange('hibernated').catch(() => {}), // the writer counts what is lost
+    });
+    this.#executions = new ExecutionQueue({
+      services: share,
+      log: this.#log,
+      outputs,
+      requests,
+      inputs: this.#inputs,
+      lease: this.#lease,
+      queueLimit: () => sessionSettings(this.#definition).queueLimit,
+    });
+    this.#background = new BackgroundRecorder({
+      writer: this.#log,
+      outputs,
+      limits: share.limits,
+      owner: (number) => this.#executions.executionOf(number),
+    });
+    this.#retention = new SessionRetention({
+      services: share,
+      log: this.#log,
+      definition: () => this.#definition,
+      runExclusive: (work) => this.#executions.runExclusive(work),
+    });
+    this.permissions = new Permissions({
+      sessionId: this.id,
+      ownerId: definition.ownerId,
+      documents: storage.documents,
+      writer: this.#log,
+      running: () => this.#executions.asker,
+      timeouts: () => {
+        const { permissionTimeoutMs: agentMs, inputTimeoutMs: toolMs } = sessionSettings(this.#definition);
+        return { agentMs, toolMs };
+      },
+    });
+    this.turns = new SessionTurns({
+      session: this,
+      key: this.#lease.key,
+      storage,
+      permissions: this.permissions,
+      writer: this.#log,
+      outputs,
+      bounds: share.limits,
+      queueLimit: () => sessionSettings(this.#definition).queueLimit,
+      stopping: share.stopping,
+      agents: share.agents,
+      requireConfirmed: () => this.requireConfirmed(),
+      onEnded: (status) => {
+        share.counters.turns[status] = (share.counters.turns[status] ?? 0) + 1;
+      },
+    });
+    this.#submission = new ExecutionSubmission({
+      requests,
+      check: () => {
+        this.#ending.checkOpen();
+        if (share.stopping()) throw stopping();
+      },
+      submit: (execution) => this.submit(execution),
+    });
+    this.#ending = new SessionEnding({
+      sessionId: this.id,
+      lock,
+      log: this.#log,
+      outputs,
+      requests,
+      lease: this.#lease,
+      executions: this.#executions,
+      turns: this.turns,
+      permissions: this.permissions,
+      retention: this.#retention,
+      onOwnershipLost: () => share.onOwnershipLost(this),
+    });
+    this.#ending.watchLock();
+  }
+
+  /** What ran when the server before this one ended is marked before anybody reads. */
+  static async open(share: SessionServices, known: SessionDefinition): Promise<ServerSession> {
+    const session = new ServerSession(share, await openParts(share, known));
+    await session.permissions.recover().catch(async (error) => {
+      await session.close().catch(() => {}); // what kept it from opening is told
+      throw error;
+    });
+    return session;
+  }
+
+  get definition(): SessionDefinition {
+    return this.#definition;
+  }
+
+  get state(): SessionInfo['state'] {
+    if (this.#executions.running !== undefined) return 'running';
+    return this.#lease.awake ? 'idle' : 'hibernated';
+  }
+
+  /** Without kernel, reader and work: it costs memory and nothing else. */
+  get isUnused(): boolean {
+    const busy = this.#executions.running !== undefined || this.queued > 0 || this.turns.busy || this.#lease.inUse;
+    return !busy && !this.#lease.awake && !this.#log.hasReaders;
+  }
+
+  get queued(): number {
+    return this.#executions.queued;
+  }
+
+  async info(): Promise<SessionInfo> {
+    return toSessionInfo(this.#definition, this);
+  }
+
+  /** Resolves when the code is accepted: it runs when its turn comes, in the order in which it was accepted. */
+  accept(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.AcceptedExecution> {
+    return this.#submission.accept(code, options);
+  }
+
+  /** Resolves when the code's turn has come and its first event is durable. */
+  start(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.StartedExecution> {
+    return this.#submission.start(code, options);
+  }
+
+  /** Resolves when its ending is durable. Exceptions in the code are results, not rejections. */
+  execute(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.ExecutionOutcome> {
+    return this.#submission.execute(code, options);
+  }
+
+  /** For a caller in this process. */
+  submit(execution: ServerExecution): void {
+    this.#ending.checkOpen();
+    this.#executions.submit(execution);
+    const done = () => void this.#retention.afterExecution().catch(() => {}); // tried again after the next
+    execution.ended.then(done, done);
+  }
+
+  /**
+   * What there is after a number, and then what comes, each once. It ends by itself with `execution` (after its ending),
+   * and where the session is deleted. A reader who is slow costs nothing: it is read from the log for him.
+   */
+  events(options: contract.EventStreamOptions = {}): AsyncIterable<FeedItem> {
+    const { events: log } = this.#services.storage;
+    return readEvents({ log, key: this.#lease.key, writer: this.#log, ended: () => this.#ending.why }, options);
+  }
+
+  /** The numbers of the last event that is gone and of the last that there is. */
+  async position(): Promise<{ floor: number; last: number }> {
+    return { floor: await this.#services.storage.events.floor(this.#lease.key), last: this.#log.state.last };
+  }
+
+  async interrupt(): Promise<boolean> {
+    return (await this.#lease.session?.interrupt()) ?? false;
+  }
+
+  /** Only the execution that came with this key: interrupted where it runs, taken back where it waits. */
+  interruptKeyed(idempotencyKey: string): Promise<boolean> {
+    return this.#submission.stop(idempotencyKey);
+  }
+
+  /** The first answer wins; the others get `INPUT_NOT_PENDING`. */
+  async answerInput(id: number, text: string, { by }: { readonly by?: string } = {}): Promise<void> {
+    const answer = (session: Session) => session.answerInput(id, text);
+    await this.#inputs.reply(this.#lease.session, id, { outcome: 'answered', by }, answer);
+  }
+
+  async cancelInput(
+    id: number,
+    { reason, by }: { readonly reason?: string; readonly by?: string } = {},
+  ): Promise<void> {
+    const cancel = (session: Session) => session.cancelInput(id, reason);
+    await this.#inputs.reply(this.#lease.session, id, { outcome: 'cancelled', by }, cancel);
+  }
+
+  /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
+  openOutput(file: string): Promise<contract.OutputContent> {
+    return this.#outputs.open(file);
+  }
+
+  /** The folder of its files on the host; undefined where no kernel has made it yet. Wakes no kernel. */
+  async workspace(): Promise<FilesRoot | undefined> {
+    this.#ending.checkOpen();
+    return this.#lease.session?.files ?? (await offlineWorkspace(this.#services, this.#definition));
+  }
+
+  /** The cells that it has run, oldest first. Wakes no kernel. */
+  async history(): Promise<readonly HistoryEntry[]> {
+    this.#ending.checkOpen();
+    return (await this.#lease.session?.history()) ?? (await offlineHistory(this.#services, this.#definition));
+  }
+
+  /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */
+  async api(): Promise<SessionApi> {
+    this.#ending.checkOpen();
+    return await this.#lease.use(async (session) => new LoggedSession(session, this));
+  }
+
+  /** Those of the session that there is now; whoever has looked at them closes nothing. */
+  get namespaces(): OpenedNamespaces | undefined {
+    const { session } = this.#lease;
+    if (!session) return undefined;
+    const { tools, skills, artifacts, deps } = session;
+    return { tools, skills, artifacts, deps, [Symbol.asyncDispose]: async () => {} };
+  }
+
+  /** FORK_UNCONFIRMED where its code came from somebody else, and its owner has not confirmed it. */
+  requireConfirmed(): void {
+    if (this.#definition.unconfirmed) throw unconfirmed(this.id);
+  }
+
+  /** Saves its names and ends its kernel; the next one begins in a sandbox of its own. */
+  async leaveSharedEnvironment(): Promise<void> {
+    this.#ending.checkOpen();
+    if (this.#lease.awake) await this.#lease.use((session) => session.hibernate());
+  }
+
+  /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
+  async session(): Promise<Session> {
+    this.#ending.checkOpen();
+    return await this.#lease.use(async (session) => session);
+  }
+
+  /** What an executor for its agent is made from. Wakes no kernel. */
+  async runnerSpec(): Promise<Tenant> {
+    this.#ending.checkOpen();
+    const made = await runnerSpecOf(this.#services, this.#definition, await this.info());
+    const tellDenied: Tenant['tellDenied'] = (attempt, turn) => {
+      this.#log.add({ type: 'network_denied', ...attempt, ...(turn === undefined ? {} : { turn }) }, 0);
+      this.#services.refused(this.#definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
+    };
+    return { ...made, tellDenied };
+  }
+
+  /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
+  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    this.#ending.checkOpen();
+    return this.#lease.use(work);
+  }
+
+  /** Writes down what was done to the session. */
+  logStateChange(change: StateChange, { subject, by }: StateFacts = {}): Promise<number> {
+    const facts = { ...(subject === undefined ? {} : { subject }), ...(by === undefined ? {} : { by }) };
+    if (change === 'reset' || change === 'restarted') this.#services.counters.restarts++;
+    return this.#log.write({ type: 'session_state', change, ...facts });
+  }
+
+  /** What storage may not know of its agent yet; undefined where it had no kernel since the server began. */
+  async kernelState(): Promise<(Pick<AgentInfo, 'state' | 'executions'> & { readonly key: string }) | undefined> {
+    const { key, awake, session } = this.#lease;
+    if (!session) return undefined;
+    const cells = await session.history();
+    return { key, state: awake ? 'live' : 'hibernated', executions: cells.at(-1)?.execution ?? 0 };
+  }
+
+  /** Waits for no code: where some runs, they are there after it. */
+  async refreshPackages(): Promise<void> {
+    const refreshed = this.#lease.session?.refreshPackages();
+    if (this.#executions.running === undefined) await refreshed;
+    else void refreshed?.catch(() => {}); // the next kernel has them
+  }
+
+  /** How far packages are that its kernel needs before it starts. */
+  recordProgress(text: string): void {
+    this.#background.recordProgress(text);
+  }
+
+  /** It has other settings from the next call on. One change after the other: the last that is written is the one that holds. */
+  async applyDefinition(update: () => Promise<SessionDefinition>): Promise<void> {
+    const redefining = this.#applying.then(async () => {
+      this.#definition = await update();
+    });
+    this.#applying = redefining.catch(() => {}); // told to whoever asked for it
+    await redefining;
+  }
+
+  /** Gives a session that has none yet a kernel with the same memory. */
+  forkInto(child: ServerSession, from: string | undefined): Promise<void> {
+    return this.#lease.fork(child.#lease, from);
+  }
+
+  /** Another session with the same memory. */
+  fork(wanted: NewFork): Promise<ServerSession> {
+    return this.#services.fork(this.id, wanted);
+  }
+
+  delete(): Promise<void> {
+    return this.#services.delete(this.id);
+  }
+
+  applyRetention(): Promise<void> {
+    return this.#retention.apply();
+  }
+
+  async idle(): Promise<void> {
+    await Promise.all([this.turns.idle(), this.#executions.idle()]);
+  }
+
+  /** Saves the names and ends the kernel; readers get the error. */
+  close(why: CellaError = stopping()): Promise<void> {
+    return this.#ending.close(why);
+  }
+
+  /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
+  destroy(): Promise<void> {
+    return this.#ending.destroy();
+  }
+}
+
+function unconfirmed(id: string): CellaError {
+  const how = `\`cella sessions confirm ${id}\``;
+  const message = `Session ${id} is a fork of another user’s session, and its owner has not confirmed it yet: ${how}.`;
+  const advice = `Look at its files, variables and history first. Then its owner runs ${how}, or sends POST /v1/sessions/${id}/confirm.`;
+  return new CellaError('FORK_UNCONFIRMED', message, { advice, details: { session: id, refused: 'namespace' } });
+}
+
+interface OpenedParts {
+  readonly lock: Lock;
+  readonly definition: SessionDefinition;
+  /** For what is written on its behalf. */
+  readonly storage: Storage;
+  readonly outputs: OutputFiles;
+  readonly requests: IdempotencyStore;
+  /** Made once, by whoever can tell of the failures and the results. */
+  readonly makeLog: (told: Pick<SessionLogParts, 'onFailure' | 'resultOf'>) => SessionLog;
+}
+
+async function openParts(share: SessionServices, known: SessionDefinition): Promise<OpenedParts> {
+  const { dataDir, counters } = share;
+  const { id, ownerId, agentKey } = known;
+  const key = storageKeyOf(ownerId, agentKey);
+  const outputs = new OutputFiles(dataDir, id);
+  const lock = await acquireSession(share.storage, key);
+  const recover = async () => {
+    // Another server may have changed or deleted it before the lock was this one's.
+    const definition = await share.refetch(known);
+    const storage = share.storage.fenced(lock);
+    const requests = new IdempotencyStore(storage.documents, outputs, id, share.requests);
+    await share.leftovers?.claim(id, key);
+    return { definition, storage, requests, ...(await recoverLog(storage, { key, sessionId: id, requests })) };
+  };
+  const { position, interrupted, ...recovered } = await recover().catch(async (error) => {
+    await lock.release().catch(() => {}); // what kept it from opening is told
+    throw error;
+  });
+  if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
+  const owned = () => lock.state !== 'lost';
+  return {
+    ...recovered,
+    lock,
+    outputs,
+    makeLog: (told) => new SessionLog({ log: recovered.storage.events, key, counters, owned, ...told }, position),
+  };
+}
+
+type RunnerSpecServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
+
+async function runnerSpecOf(
+  { storage, dataDir, session }: RunnerSpecServices,
+  { ownerId, agentKey, settings, folderIds }: SessionDefinition,
+  info: SessionInfo,
+): Promise<Omit<Tenant, 'tellDenied'>> {
+  const key = storageKeyOf(ownerId, agentKey);
+  const workspaceOf = (await storage.records.get(key))?.workspaceOf;
+  const options = { ...session, ...settings, ...(folderIds ? { folderIds } : {}), agentKey: key, dataDir };
+  return { info, options, ...(workspaceOf === undefined ? {} : { workspaceOf }) };
+}
+
+type OfflineServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
+
+/** Undefined where it has none yet. */
+async function offlineWorkspace(
+  { storage, dataDir, session }: OfflineServices,
+  { ownerId, agentKey, settings, folderIds }: SessionDefinition,
+): Promise<FilesRoot | undefined> {
+  const { cwd, executor, sandbox } = { ...session, ...settings };
+  const key = storageKeyOf(ownerId, agentKey);
+  return await findWorkspace(
+    { agentKey: key, cwd, executor, sandbox, dataDir, folderLinks: 'refused', folderIds },
+    storage.records,
+  );
+}
+
+/** As the last process that had its kernel has left it. */
+async function offlineHistory(
+  { storage }: Pick<OfflineServices, 'storage'>,
+  { ownerId, agentKey }: SessionDefinition,
+): Promise<HistoryEntry[]> {
+  const record = await storage.records.get(storageKeyOf(ownerId, agentKey));
+  return (record?.history ?? []).map(({ execution, code, status }) => ({ execution, code, status }));
+}

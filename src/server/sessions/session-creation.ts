@@ -1,0 +1,160 @@
+/** Creates sessions, new or as forks of others: one for each user and agent key. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { NewFork, NewSession, SessionInfo } from '../../protocol/session-info.ts';
+import { stopping } from '../stopping.ts';
+import type { OpenSessions } from './open-sessions.ts';
+import type { ServerSession } from './server-session.ts';
+import {
+  checkSameSettings,
+  newDefinition,
+  recordFolders,
+  type SessionDefinition,
+  type SessionDefinitions,
+  withRealFolders,
+} from './session-definitions.ts';
+import type { SessionDeletion } from './session-deletion.ts';
+import type { SessionListing } from './session-listing.ts';
+import type { SessionManagerOptions } from './session-manager-options.ts';
+
+/** `created` is false where the owner has it already. */
+export interface CreatedSession {
+  readonly session: SessionInfo;
+  readonly created: boolean;
+}
+
+export interface SessionCreationParts {
+  readonly definitions: SessionDefinitions;
+  readonly open: OpenSessions;
+  readonly deletions: SessionDeletion;
+  readonly listing: SessionListing;
+  readonly admit: SessionManagerOptions['admit'];
+  /** Whether the server is going down: nothing new begins. */
+  readonly stopping: () => boolean;
+}
+
+export class SessionCreation {
+  readonly #parts: SessionCreationParts;
+  readonly #pending = new Set<Promise<unknown>>();
+  /** By owner. */
+  readonly #adding = new Map<string, Promise<void>>();
+
+  constructor(parts: SessionCreationParts) {
+    this.#parts = parts;
+  }
+
+  /** Those that were asked for before the server began to end: it waits for them. */
+  get pending(): Iterable<Promise<unknown>> {
+    return this.#pending;
+  }
+
+  create(ownerId: string, wanted: NewSession): Promise<CreatedSession> {
+    return this.#make(() => this.#create(ownerId, wanted));
+  }
+
+  fork(id: string, ownerId: string, wanted: NewFork): Promise<ServerSession> {
+    return this.#make(() => this.#fork(id, ownerId, wanted));
+  }
+
+  async #create(ownerId: string, wanted: NewSession): Promise<CreatedSession> {
+    const { definitions, open, deletions, listing } = this.#parts;
+    const named = withRealFolders(wanted);
+    const definition: SessionDefinition = { ...newDefinition(ownerId, named), folderIds: recordFolders(named) };
+    for (;;) {
+      const there = await this.#add(definition);
+      if (!there) {
+        const hosted = await open.get(definition.id);
+        await hosted.logStateChange('created', { by: ownerId });
+        return { session: await hosted.info(), created: true };
+      }
+      if (there.life === 'present') {
+        checkSameSettings(there, definition, wanted);
+        return { session: await listing.describe(await definitions.get(there.id)), created: false };
+      }
+      // It is on its way out.
+      await deletions.erase(there);
+    }
+  }
+
+  async #fork(id: string, ownerId: string, wanted: NewFork): Promise<ServerSession> {
+    const { definitions, open, deletions } = this.#parts;
+    const parent = await open.get(id);
+    const { from, replace = false, ...facts } = wanted;
+    const { settings, folderIds } = parent.definition;
+    // Until the kernel is there, a server that starts would take it away again.
+    const made = newDefinition(ownerId, { ...settings, ...facts });
+    const definition: SessionDefinition = {
+      ...{ ...made, life: 'making', forkOf: id },
+      ...(folderIds ? { folderIds } : {}),
+      ...(isForeign(parent.definition, ownerId) ? { unconfirmed: true } : {}),
+    };
+    for (let there = await this.#add(definition); there; there = await this.#add(definition)) {
+      if (!replace || there.id === id) throw conflict(there);
+      await (there.life === 'present' ? deletions.delete(there.id) : deletions.erase(there));
+    }
+    try {
+      // After the fork is written down: see Deletions.
+      await definitions.get(id);
+      const hosted = await open.openNew(definition);
+      await parent.forkInto(hosted, from);
+      // Before anybody can find it: whoever confirms it moves this kernel out of the parent's sandbox.
+      await hosted.session();
+      const { documents } = hosted.storage;
+      await hosted.applyDefinition(() =>
+        definitions.update(hosted.id, (made) => ({ ...made, life: 'present' }), documents),
+      );
+      await hosted.logStateChange('created', { subject: id, by: ownerId });
+      await parent.logStateChange('forked', { subject: hosted.id, by: ownerId });
+      return hosted;
+    } catch (error) {
+      await deletions.erase(definition);
+      throw error;
+    }
+  }
+
+  /** Gives the one that is there already. One of an owner after the other: two at once never take the same place. */
+  async #add(definition: SessionDefinition): Promise<SessionDefinition | undefined> {
+    const { definitions, admit } = this.#parts;
+    const { ownerId, agentKey } = definition;
+    const before = this.#adding.get(ownerId) ?? Promise.resolve();
+    const adding = before.then(async () => {
+      const there = await definitions.find(ownerId, agentKey);
+      if (there) return there;
+      await admit?.(ownerId, await definitions.count(ownerId));
+      return await definitions.add(definition);
+    });
+    const over = adding.then(
+      () => {},
+      () => {}, // told to whoever asked
+    );
+    this.#adding.set(ownerId, over);
+    void over.then(() => this.#adding.get(ownerId) === over && this.#adding.delete(ownerId));
+    return await adding;
+  }
+
+  async #make<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#parts.stopping()) throw stopping();
+    const making = work();
+    this.#pending.add(making);
+    try {
+      return await making;
+    } catch (error) {
+      // It was closed under whoever made it.
+      throw this.#parts.open.isStopped && error instanceof CellaError && error.code === 'SESSION_CLOSED'
+        ? stopping()
+        : error;
+    } finally {
+      this.#pending.delete(making);
+    }
+  }
+}
+
+/** Whether code of somebody else runs in it: what was never confirmed is not by being forked again. */
+function isForeign({ ownerId, unconfirmed }: SessionDefinition, maker: string): boolean {
+  return ownerId !== maker || unconfirmed === true;
+}
+
+function conflict({ id, agentKey }: SessionDefinition): CellaError {
+  const message = `There is a session for the key ${JSON.stringify(agentKey)} already.`;
+  return new CellaError('SESSION_CONFLICT', message, { details: { session: id } });
+}

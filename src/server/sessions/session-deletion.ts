@@ -1,0 +1,133 @@
+/** Deletes sessions and all their data. A deletion that was interrupted is finished at the next start. */
+
+import { join } from 'node:path';
+import { discardFolder } from '../../environments/files/remove-tree.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { folderName } from '../../storage/folder-name.ts';
+import { deleteRecoveryPosition } from '../events/log-recovery.ts';
+import { OutputFiles } from '../events/output-files.ts';
+import { storageKeyOf } from '../ids.ts';
+import { PermissionRecords } from '../permissions/records.ts';
+import { Rules } from '../permissions/rules.ts';
+import { TurnRecords } from '../turns/records.ts';
+import { IdempotencyStore } from './idempotency.ts';
+import type { OpenSessions } from './open-sessions.ts';
+import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
+import { acquireSession, isHeldByOther } from './session-lock.ts';
+import type { SessionServices } from './session-services.ts';
+
+export class SessionDeletion {
+  readonly #services: SessionServices;
+  readonly #definitions: SessionDefinitions;
+  readonly #open: OpenSessions;
+  readonly #begunAt = Date.now();
+  /** Whoever deletes one again waits for the same. */
+  readonly #pending = new Map<string, Promise<void>>();
+
+  constructor(share: SessionServices, definitions: SessionDefinitions, open: OpenSessions) {
+    this.#services = share;
+    this.#definitions = definitions;
+    this.#open = open;
+  }
+
+  get pending(): Iterable<Promise<void>> {
+    return this.#pending.values();
+  }
+
+  async delete(id: string): Promise<void> {
+    const { definition, storage } = await this.#open.get(id);
+    await this.#checkUnshared(definition);
+    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }), storage.documents);
+    await this.erase(definition);
+  }
+
+  /** One that is on its way out, or was never finished. */
+  erase(definition: SessionDefinition): Promise<void> {
+    const { id } = definition;
+    const known = this.#pending.get(id);
+    if (known) return known;
+    const erasing = this.#erase(definition).finally(() => this.#pending.delete(id));
+    this.#pending.set(id, erasing);
+    return erasing;
+  }
+
+  /** Those that the server before this one has left half done. False where some could not be erased. */
+  async finishInterrupted(onFailure: (id: string, error: unknown) => void): Promise<boolean> {
+    let all = true;
+    const half = ['making', 'deleting'].map((value) => ({ field: 'life', value }));
+    for await (const definition of this.#definitions.where(half)) {
+      const { life, createdAt } = definition;
+      // A fork that is being made now is in other hands.
+      if (life === 'making' && createdAt >= this.#begunAt) continue;
+      await this.erase(definition).catch((error) => {
+        // Another one is at it.
+        if (isHeldByOther(error)) return;
+        all = false;
+        onFailure(definition.id, error);
+      });
+    }
+    return all;
+  }
+
+  async #erase(definition: SessionDefinition): Promise<void> {
+    await this.#checkStillUnshared(definition);
+    const hosted = await this.#open.find(definition.id);
+    await hosted?.destroy();
+    this.#open.remove(definition.id);
+    await deleteSessionData(this.#services, definition);
+    await this.#services.agents?.forget(definition.id);
+    await this.#definitions.remove(definition);
+  }
+
+  /**
+   * Somebody may have begun a fork after the first look. A fork is written down before it looks at its parent, and a
+   * deletion before it looks for forks again: one of the two always sees the other.
+   */
+  async #checkStillUnshared(definition: SessionDefinition): Promise<void> {
+    try {
+      await this.#checkUnshared(definition);
+    } catch (error) {
+      const stay = (there: SessionDefinition): SessionDefinition =>
+        there.life === 'deleting' ? { ...there, life: 'present' } : there;
+      if (error instanceof CellaError && error.code === 'SESSION_CONFLICT')
+        await this.#definitions.update(definition.id, stay);
+      throw error;
+    }
+  }
+
+  /** Forks share the workspace: it goes with the last of them. */
+  async #checkUnshared({ id }: SessionDefinition): Promise<void> {
+    const forks: string[] = [];
+    for await (const { life, id: fork } of this.#definitions.where([{ field: 'forkOf', value: id }])) {
+      if (life !== 'deleting') forks.push(fork);
+    }
+    if (forks.length === 0) return;
+    const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}.`;
+    const advice = 'Delete the forks first.';
+    throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, forks }, advice });
+  }
+}
+
+/** How long another process may take to let go of the session. */
+const LOCK_WAIT_MS = 5000;
+
+/** May be called again where it did not come to its end. */
+async function deleteSessionData(
+  share: SessionServices,
+  { id, ownerId, agentKey }: SessionDefinition,
+): Promise<void> {
+  const { storage, dataDir, leftovers } = share;
+  const key = storageKeyOf(ownerId, agentKey);
+  await using lock = await acquireSession(storage, key, LOCK_WAIT_MS);
+  const { documents, ...own } = storage.fenced(lock);
+  await own.deleteAgent(key);
+  await discardFolder(join(dataDir, 'agents', folderName(key)), ownerId, share.onLeftover);
+  await leftovers?.forget(key);
+  const outputs = new OutputFiles(dataDir, id);
+  await new IdempotencyStore(documents, outputs, id, share.requests).remove();
+  await new TurnRecords(documents, id).remove();
+  await outputs.remove();
+  await new PermissionRecords(documents, id).deleteAll();
+  await new Rules(documents, { session: id }).deleteAll();
+  await deleteRecoveryPosition({ documents }, id);
+}

@@ -1,0 +1,368 @@
+/** All sessions of a server: creates, opens, lists, updates and deletes them, and drains them at shutdown. */
+
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { removeDiscarded } from '../../environments/files/remove-tree.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type {
+  NewFork,
+  NewSession,
+  SessionChange,
+  SessionInfo,
+  SessionPage,
+  SessionQuery,
+} from '../../protocol/session-info.ts';
+import type { AgentInfo } from '../../session/api.ts';
+import { KernelPool } from '../../session/kernel-pool.ts';
+import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
+import { noSession } from '../access/rights.ts';
+import { isLocalUser, storageKeyOf } from '../ids.ts';
+import { Rules } from '../permissions/rules.ts';
+import { stopping } from '../stopping.ts';
+import type * as contract from './contract.ts';
+import { OpenSessions } from './open-sessions.ts';
+import { RetentionTimer } from './retention.ts';
+import type { ServerSession } from './server-session.ts';
+import { type CreatedSession, SessionCreation } from './session-creation.ts';
+import { applyChange, recordFolders, type SessionDefinition, SessionDefinitions } from './session-definitions.ts';
+import { SessionDeletion } from './session-deletion.ts';
+import { listUserKernels, SessionListing } from './session-listing.ts';
+import { checkSessionManagerOptions, type SessionManagerOptions } from './session-manager-options.ts';
+import { type Counters, newCounters, type SessionServices } from './session-services.ts';
+import { UserNamespaces } from './user-namespaces.ts';
+
+/** How long a kernel has to tell what memory it takes. */
+const MEASURE_MS = 1_000;
+/** After something that was left could not be cleared. */
+const CLEAR_RETRY_MS = 60_000;
+/** Whoever closes a host does not wait longer for what is being cleared. */
+const LONGEST_CLEARING_MS = 5_000;
+/** Of sessions that could not be saved, in a message. */
+const MAX_NAMED = 10;
+
+export class SessionManager implements AsyncDisposable {
+  readonly #services: SessionServices;
+  readonly #definitions: SessionDefinitions;
+  readonly #open: OpenSessions;
+  readonly #deletions: SessionDeletion;
+  readonly #creations: SessionCreation;
+  readonly #counters: Counters = newCounters();
+  readonly #retentionTimer: RetentionTimer;
+  readonly #listing: SessionListing;
+  readonly #namespaces: UserNamespaces;
+  #stopping = false;
+  #closing: Promise<void> | undefined;
+  #clearing: Promise<void> = Promise.resolve();
+  #again: NodeJS.Timeout | undefined;
+
+  private constructor(options: SessionManagerOptions) {
+    const {
+      admit,
+      storage,
+      dataDir,
+      session: given,
+      pool,
+      idleTtlMs,
+      elsewhere,
+      refused,
+      ...limits
+    } = checkSessionManagerOptions(options);
+    const session = { ...given, folderLinks: 'refused' } as const;
+    this.#services = {
+      storage,
+      dataDir,
+      session,
+      ...limits,
+      idleTtlMs,
+      // Kernels are put to sleep here, where it is known what still goes on.
+      pool: new KernelPool({ ...pool, idleTtlMs: 0, reservedKeys: true, session: { ...session, dataDir, storage } }),
+      counters: this.#counters,
+      stopping: () => this.#stopping,
+      refetch: async (definition) => await this.#recorded(await this.#definitions.refetch(definition)),
+      refused: ({ id, ownerId }, refusal) => refused?.({ ...refusal, userId: ownerId, session: id }),
+      kernelHooks: (definition) => ({
+        approve: async (request) => await (await this.#open.get(definition.id)).permissions.ask(request),
+        onProgress: (text) =>
+          void this.#open
+            .get(definition.id)
+            .then((hosted) => hosted.recordProgress(text))
+            .catch(() => {}), // it is being deleted
+        admitCall: async () => (await this.#open.get(definition.id)).requireConfirmed(),
+        onRefused: (refusal) => this.#services.refused(definition, refusal),
+      }),
+      fork: async (id, wanted) => {
+        const { ownerId } = await this.#definitions.get(id);
+        return await this.#creations.fork(id, ownerId, wanted);
+      },
+      delete: (id) => this.delete(id),
+      onOwnershipLost: (session) => void this.#open.removeLost(session),
+    };
+    this.#definitions = new SessionDefinitions(storage.documents);
+    this.#open = new OpenSessions(this.#services, this.#definitions);
+    this.#deletions = new SessionDeletion(this.#services, this.#definitions, this.#open);
+    this.#listing = new SessionListing(this.#definitions, this.#open, elsewhere);
+    this.#namespaces = new UserNamespaces(this.#services);
+    this.#retentionTimer = new RetentionTimer(this.#services, this.#definitions, this.#open);
+    this.#creations = new SessionCreation({
+      definitions: this.#definitions,
+      open: this.#open,
+      deletions: this.#deletions,
+      listing: this.#listing,
+      admit,
+      stopping: this.#services.stopping,
+    });
+  }
+
+  /** Finishes what the server before this one has left half done. */
+  static async open(options: SessionManagerOptions): Promise<SessionManager> {
+    const host = new SessionManager(options);
+    // In the background: nothing that code has left keeps a server from starting, or makes anybody wait.
+    host.#clearing = host.#clearLeftovers();
+    host.#retentionTimer.start();
+    return host;
+  }
+
+  /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
+  create(ownerId: string, wanted: NewSession): Promise<CreatedSession> {
+    return this.#creations.create(ownerId, wanted);
+  }
+
+  /**
+   * Oldest first; those alone that `visible` allows. One call looks through a bounded number of sessions: a page may be
+   * short, or empty, and `next` says where to go on. `viewer`: only those that may be visible to them are looked at.
+   */
+  list(
+    query: SessionQuery,
+    visible?: (session: SessionInfo) => boolean,
+    viewer?: contract.Viewer,
+  ): Promise<SessionPage> {
+    return this.#listing.list(query, visible, viewer);
+  }
+
+  /** Of all users together. */
+  count(): Promise<number> {
+    return this.#definitions.count();
+  }
+
+  /** Those made from this one, and not from its forks. */
+  forksOf(id: string): Promise<SessionInfo[]> {
+    return this.#listing.forksOf(id);
+  }
+
+  /** Those of a user that are open on some server, and those that are named; their state says whether a kernel lives. */
+  liveOf(ownerId: string, named?: Iterable<string>): Promise<SessionInfo[]> {
+    return this.#listing.live(ownerId, named);
+  }
+
+  async get(id: string): Promise<SessionInfo> {
+    return await this.#listing.describe(await this.#definitions.get(id));
+  }
+
+  async find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined> {
+    const definition = await this.#definitions.find(ownerId, agentKey);
+    return definition && (await this.#listing.describe(definition));
+  }
+
+  async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
+    this.#checkRunning();
+    const hosted = await this.#open.get(id);
+    const apply = (there: SessionDefinition) => {
+      if (there.life !== 'present') throw noSession(id);
+      return applyChange(there, change);
+    };
+    await hosted.applyDefinition(() => this.#definitions.update(id, apply, hosted.storage.documents));
+    await hosted.logStateChange('updated', { by });
+    return await hosted.info();
+  }
+
+  /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and at last the session. */
+  delete(id: string): Promise<void> {
+    return this.#deletions.delete(id);
+  }
+
+  /** Another session of this owner with the same memory, in the same workspace. */
+  async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
+    return await (await this.#creations.fork(id, ownerId, wanted)).info();
+  }
+
+  /** From here on, the code of a fork of somebody else's session uses what is its owner's. Who may is checked before. */
+  async confirm(id: string, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
+    this.#checkRunning();
+    const { unconfirmed } = await this.#definitions.get(id);
+    const hosted = await this.#open.get(id);
+    if (!unconfirmed) return await hosted.info();
+    // It leaves the sandbox that it shares with its parent, whose code could do what it likes to its kernel there.
+    await hosted.leaveSharedEnvironment();
+    const confirmed = ({ unconfirmed: _, ...there }: SessionDefinition): SessionDefinition => ({
+      ...there,
+      updatedAt: Date.now(),
+    });
+    await hosted.applyDefinition(() => this.#definitions.update(id, confirmed, hosted.storage.documents));
+    await hosted.refreshPackages().catch(() => {}); // it is confirmed: its kernels have them when it is opened again
+    await hosted.logStateChange('confirmed', { by });
+    return await hosted.info();
+  }
+
+  /** Deletes skills, artifacts and deps of a user whose sessions are gone. Those of `local` stay: they are the operator's. */
+  async deleteUserData(ownerId: string): Promise<void> {
+    if (isLocalUser(ownerId)) return;
+    await this.rulesOf(ownerId).deleteAll();
+    await this.#services.storage.deleteScope(ownerId);
+  }
+
+  /** What a user has allowed for good. */
+  rulesOf(user: string): Rules {
+    return new Rules(this.#services.storage.documents, { user });
+  }
+
+  async open(id: string): Promise<ServerSession> {
+    // While the server ends, what runs may still be answered, interrupted and followed.
+    if (!this.#open.has(id)) this.#checkRunning();
+    return await this.#open.get(id);
+  }
+
+  /** Tools, skills, artifacts and packages of a user, to be looked at: by way of the session where it is in use. Wakes no kernel. */
+  async namespaces(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
+    const hosted = await this.#open.find(sessionId);
+    return hosted?.namespaces ?? (await this.#namespaces.of(ownerId));
+  }
+
+  /** By the id of its locks: which other server has it. Undefined where this one has it, or nobody. */
+  async owningServer({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
+    if (this.#open.has(id)) return undefined;
+    const { locks } = this.#services.storage;
+    const holder = await locks.holder(storageKeyOf(ownerId, agentKey));
+    return holder?.id === locks.id ? undefined : holder?.id;
+  }
+
+  /** The sessions of this server that have a live kernel, and what it does. */
+  async live(): Promise<Record<string, 'idle' | 'running'>> {
+    const states = (await this.#open.all()).map(({ id, state }) => [id, state] as const);
+    return Object.fromEntries(states.flatMap(([id, state]) => (state === 'hibernated' ? [] : [[id, state]])));
+  }
+
+  /**
+   * No new work from here on (`DAEMON_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
+   * and every reader of events ends with `DAEMON_STOPPING`.
+   */
+  async drain(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    const hosted = await this.#open.all();
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, graceMs);
+    await Promise.race([late, Promise.allSettled([...hosted.map((one) => one.idle()), ...this.#creations.pending])]);
+    clearTimeout(timer);
+    await this.#close();
+  }
+
+  async metrics(): Promise<contract.SessionMetrics> {
+    const { executions, turns, onEnded: _, ...counters } = this.#counters;
+    return {
+      pool: await this.#services.pool.metrics(),
+      executions: { ...executions },
+      turns: { ...turns },
+      ...counters,
+    };
+  }
+
+  /** Private memory of all live kernels, in bytes. Those that do not tell within a second are left out. */
+  kernelMemory(): Promise<number> {
+    return this.#services.pool.memory(MEASURE_MS);
+  }
+
+  /** Tells from here on how each execution ended, and how long it took since its turn came. */
+  onEnded(told: (ending: string, ms: number) => void): void {
+    this.#counters.onEnded = told;
+  }
+
+  /** As `drain(0)`. May be called again. */
+  close(): Promise<void> {
+    return this.drain(0);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Every agent of this owner, those without a session too. */
+  async agents(ownerId: string): Promise<readonly AgentInfo[]> {
+    return await listUserKernels(this.#services, ownerId, await this.#open.all());
+  }
+
+  /** Has the live kernels of this owner find the packages as they are configured now. */
+  async refreshPackages(ownerId: string): Promise<void> {
+    const mine = (await this.#open.all()).filter(({ definition }) => definition.ownerId === ownerId);
+    await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them
+  }
+
+  async #close(): Promise<void> {
+    this.#closing ??= this.#closeAll();
+    await this.#closing;
+  }
+
+  async #closeAll(): Promise<void> {
+    this.#open.stopOpening();
+    clearTimeout(this.#again);
+    await Promise.race([this.#clearing, delay(LONGEST_CLEARING_MS, undefined, { ref: false })]);
+    await this.#retentionTimer.stop();
+    const hosted = await this.#open.all();
+    const outcomes = await Promise.allSettled(hosted.map((one) => one.close()));
+    await this.#namespaces[Symbol.asyncDispose]();
+    await this.#services.pool.shutdown();
+    // What could not be made is taken away again while there is a storage.
+    await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);
+    const failed = hosted.filter((_one, at) => outcomes[at]?.status === 'rejected');
+    const reason = outcomes.find((outcome) => outcome.status === 'rejected')?.reason;
+    if (failed.length > 0) throw notSaved(failed, reason);
+  }
+
+  /** Tried again for as long as something fails. */
+  async #clearLeftovers(): Promise<void> {
+    const { dataDir, onLeftover } = this.#services;
+    const agents = join(dataDir, 'agents');
+    const works = [
+      () => this.#deletions.finishInterrupted((id, error) => onLeftover(id, error)),
+      () => this.#retentionTimer.removeOrphans(),
+      () => removeDiscarded(agents, onLeftover),
+    ];
+    let failed = false;
+    for (const work of works) {
+      if (this.#stopping) return;
+      await work().then(
+        (left) => {
+          failed ||= left === false;
+        },
+        (error) => {
+          failed = true;
+          onLeftover(agents, error);
+        },
+      );
+    }
+    if (!failed || this.#stopping) return;
+    this.#again = setTimeout(() => {
+      this.#clearing = this.#clearLeftovers();
+    }, CLEAR_RETRY_MS).unref();
+  }
+
+  /** Sessions of earlier versions have no record of their folders: it is made when they are opened. */
+  async #recorded(definition: SessionDefinition): Promise<SessionDefinition> {
+    const { id, settings } = definition;
+    if (definition.folderIds || (settings.cwd === undefined && typeof settings.sandbox !== 'object')) return definition;
+    return await this.#definitions.update(id, (there) => ({ ...there, folderIds: recordFolders(settings) }));
+  }
+
+  #checkRunning(): void {
+    if (this.#stopping) throw stopping();
+  }
+}
+
+function notSaved(sessions: readonly ServerSession[], cause: unknown): CellaError {
+  const named = sessions.slice(0, MAX_NAMED).map(({ id, definition }) => `${id} (${definition.agentKey})`);
+  const more = sessions.length > MAX_NAMED ? [`${sessions.length - MAX_NAMED} more`] : [];
+  const who = `${sessions.length === 1 ? 'Session' : 'Sessions'} ${[...named, ...more].join(', ')}`;
+  const message = `${who} could not be saved: ${cause instanceof Error ? cause.message : String(cause)}`;
+  const details = { sessions: sessions.map(({ id }) => id) };
+  if (!(cause instanceof CellaError)) return new CellaError('INTERNAL', message, { cause, details });
+  const { code, ownAdvice: advice } = cause;
+  return new CellaError(code, message, { cause, details, ...(advice === undefined ? {} : { advice }) });
+}
