@@ -88,7 +88,7 @@ export class ExecutionRecorder implements AsyncDisposable {
       ...(data === undefined ? {} : { data }),
     };
     const text = await jsonText(values);
-    const file = jsonBytes(text) > this.#limits.eventBytes ? await this.#outputs.save('json', text) : undefined;
+    const file = jsonBytes(text) > this.#limits.eventBytes ? await this.#outputs.keep('json', text) : undefined;
     if (file) files.push(file);
     return {
       event: { type: 'result', execution: this.#execution, ...facts, ...(file ? { file } : withoutPieces(values)) },
@@ -130,7 +130,7 @@ export class ExecutionRecorder implements AsyncDisposable {
       this.#writer.add({ type: 'display', execution, data: withoutPieces(data) }, bytes);
     } else if (this.#kept + bytes <= this.#limits.fileBytes) {
       this.#kept += bytes;
-      this.#writer.add({ type: 'display', execution, file: await this.#outputs.save('json', text) });
+      this.#writer.add({ type: 'display', execution, file: await this.#outputs.keep('json', text) });
     } else {
       this.#displaysCut += 1;
     }
@@ -180,7 +180,7 @@ export async function startedEvent(
     type: 'execution_started',
     execution: id,
     code: large ? code.slice(0, SHOWN_CODE_CHARS) : code,
-    ...(large ? { file: await outputs.save('txt', code) } : {}),
+    ...(large ? { file: await outputs.keep('txt', code) } : {}),
     ...(transaction === undefined ? {} : { transaction }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(by === undefined ? {} : { by }),
@@ -256,5 +256,5 @@ async function toLogEvent(
   const data = await bundleOf(event.data);
   const text = await jsonText(data);
   if (jsonBytes(text) <= limits.eventBytes) return { type: 'display', ...owner, data: withoutPieces(data) };
-  return { type: 'display', ...owner, file: await outputs.save('json', text) };
+  return { type: 'display', ...owner, file: await outputs.keep('json', text) };
 }

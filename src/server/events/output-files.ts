@@ -37,7 +37,7 @@ export class OutputFiles {
   }
 
   /** All of a text, on the disk when it resolves. */
-  async save(kind: OutputKind, text: JsonText): Promise<OutputFile> {
+  async keep(kind: OutputKind, text: JsonText): Promise<OutputFile> {
     await using output = await this.begin(kind, Number.POSITIVE_INFINITY);
     for (const piece of typeof text === 'string' ? [text] : text) await output.write(piece);
     await output.flush();

@@ -7,17 +7,16 @@ import type { Role } from '../../protocol/access-models.ts';
 import type { ExecutionResult } from '../../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../../protocol/session-info.ts';
 import type { PoolMetrics } from '../../session/kernel-pool.ts';
-import type { SessionManager } from './session-manager.ts';
+import type { ServerSession } from './server-session.ts';
 
-export type SessionManager = SessionManager;
+export type { SessionManager } from './session-manager.ts';
+export type HostedSession = ServerSession;
 
 /** Somebody who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {
   readonly userId: string;
   readonly role: Role;
 }
-
-export type { ServerSession } from './server-session.ts';
 
 export interface ServerExecuteOptions {
   readonly timeoutMs?: number;

@@ -29,7 +29,7 @@ const IdempotencyRecord = z.object({
     .union([z.object({ result: ExecutionResult }), z.object({ file: z.string() }), z.object({ error: RecordedError })])
     .optional(),
 });
-export type Request = z.infer<typeof IdempotencyRecord>;
+export type IdempotencyRecord = z.infer<typeof IdempotencyRecord>;
 
 export interface IdempotencyLimits {
   readonly maxAgeMs: number;
@@ -51,24 +51,24 @@ export class IdempotencyStore {
   }
 
   /** Undefined where there was none, or it is too old to be known. */
-  async get(name: string): Promise<Request | undefined> {
+  async get(name: string): Promise<IdempotencyRecord | undefined> {
     const document = await this.#documents.get(COLLECTION, this.#id(name));
     const request = IdempotencyRecord.safeParse(document?.value);
     const known = request.success && Date.now() - request.data.at < this.#limits.maxAgeMs;
     return known ? request.data : undefined;
   }
 
-  async put(name: string, request: Request): Promise<void> {
+  async put(name: string, request: IdempotencyRecord): Promise<void> {
     await this.#documents.put(COLLECTION, this.#id(name), request);
   }
 
-  async finish(name: string, request: Request, outcome: ExecutionResult | CellaError): Promise<void> {
+  async finish(name: string, request: IdempotencyRecord, outcome: ExecutionResult | CellaError): Promise<void> {
     const passing = outcome instanceof CellaError && TRANSIENT.has(outcome.code);
     await this.put(name, { ...request, outcome: await this.#outcomeOf(passing ? lost(request, outcome) : outcome) });
   }
 
   /** What a finished one has come to; its error is thrown. */
-  async result({ execution, outcome }: Request): Promise<ExecutionResult | undefined> {
+  async result({ execution, outcome }: IdempotencyRecord): Promise<ExecutionResult | undefined> {
     if (!outcome) return undefined;
     if ('error' in outcome) {
       const { code, message, details } = outcome.error;
@@ -105,7 +105,7 @@ export class IdempotencyStore {
     return everyDocument(this.#documents, COLLECTION, { prefix: this.#id('') });
   }
 
-  async #outcomeOf(outcome: ExecutionResult | CellaError): Promise<Request['outcome']> {
+  async #outcomeOf(outcome: ExecutionResult | CellaError): Promise<IdempotencyRecord['outcome']> {
     if (outcome instanceof CellaError) {
       const { code, message, details } = outcome.toJSON();
       return { error: { code, message, details: { ...details } } };
@@ -113,7 +113,7 @@ export class IdempotencyStore {
     const text = await jsonText(outcome);
     if (jsonBytes(text) <= MAX_INLINE_BYTES)
       return { result: typeof text === 'string' ? outcome : JSON.parse(String(Buffer.concat([...text]))) };
-    return { file: (await this.#outputs.save('json', text)).file };
+    return { file: (await this.#outputs.keep('json', text)).file };
   }
 
   #id(name: string): string {
@@ -121,7 +121,7 @@ export class IdempotencyStore {
   }
 }
 
-function lost({ execution }: Request, { code, message }: CellaError): CellaError {
+function lost({ execution }: IdempotencyRecord, { code, message }: CellaError): CellaError {
   return new CellaError('EXECUTION_LOST', `The code did not come to its end: ${message}`, {
     details: { execution, code },
   });

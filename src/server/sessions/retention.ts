@@ -73,10 +73,7 @@ export class SessionRetention {
 }
 
 /** For a session in which nothing runs and nothing begins meanwhile. Gives the floor of its log. */
-async function applyRetention(
-  share: SessionServices,
-  { id, ownerId, agentKey }: SessionDefinition,
-): Promise<number> {
+async function applyRetention(share: SessionServices, { id, ownerId, agentKey }: SessionDefinition): Promise<number> {
   const { storage, dataDir, retention } = share;
   const { maxAgeMs, maxBytes, maxFileBytes } = retention;
   const oldest = maxAgeMs > 0 ? Date.now() - maxAgeMs : 0;

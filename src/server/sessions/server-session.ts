@@ -294,7 +294,7 @@ export class ServerSession {
   }
 
   /** What an executor for its agent is made from. Wakes no kernel. */
-  async runnerSpec(): Promise<Tenant> {
+  async tenant(): Promise<Tenant> {
     this.#ending.checkOpen();
     const made = await runnerSpecOf(this.#services, this.#definition, await this.info());
     const tellDenied: Tenant['tellDenied'] = (attempt, turn) => {

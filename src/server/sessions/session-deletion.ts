@@ -112,10 +112,7 @@ export class SessionDeletion {
 const LOCK_WAIT_MS = 5000;
 
 /** May be called again where it did not come to its end. */
-async function deleteSessionData(
-  share: SessionServices,
-  { id, ownerId, agentKey }: SessionDefinition,
-): Promise<void> {
+async function deleteSessionData(share: SessionServices, { id, ownerId, agentKey }: SessionDefinition): Promise<void> {
   const { storage, dataDir, leftovers } = share;
   const key = storageKeyOf(ownerId, agentKey);
   await using lock = await acquireSession(storage, key, LOCK_WAIT_MS);

@@ -90,7 +90,7 @@ export class BoundedEvents {
     const text = JSON.stringify(content);
     if (this.#kept + text.length > this.#bounds.fileBytes) return undefined;
     this.#kept += text.length;
-    return await this.#outputs.save('json', text);
+    return await this.#outputs.keep('json', text);
   }
 }
 
