@@ -7,10 +7,10 @@ import type { Role } from '../../protocol/access-models.ts';
 import type { ExecutionResult } from '../../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../../protocol/session-info.ts';
 import type { PoolMetrics } from '../../session/kernel-pool.ts';
-import type { ServerSession } from './server-session.ts';
+import type { ServerSession as SessionClass } from './server-session.ts';
 
 export type { SessionManager } from './session-manager.ts';
-export type HostedSession = ServerSession;
+export type HostedSession = SessionClass;
 
 /** Somebody who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {
