@@ -1,25 +1,21 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync } from 'node:fs';
+import { Backend, LocalStores, watchFolder } from './backend.ts';
 import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
-import { configured } from './configured.ts';
-import { Doors } from './doors.ts';
-import { readCredential, readEnvironment } from './environment.ts';
-import { imagesHere } from './images.ts';
+import { imagesHere, programsHere } from './cli-services.ts';
+import { loadConfig, readCredential, readProcessConfig } from './config.ts';
 import type { Hooks as McpHooks } from './mcp/workshop.ts';
-import { programsHere } from './programs.ts';
-import { serveHere, version } from './serving.ts';
-import { OpenStores } from './stores.ts';
-import { watchFolder } from './watch-folder.ts';
+import { startServer, version } from './start-server.ts';
 
-const environment = readEnvironment();
+const environment = readProcessConfig();
 const { stdin, stdout, stderr } = process;
 const terminal = new Terminal({ stdin, stdout, stderr, noColor: environment.noColor });
 
-const stores = new OpenStores();
+const stores = new LocalStores();
 
 /** Of whoever runs the command: they go to the tool that mentions them, and nowhere else. */
 const credentials = async (name: string): Promise<string | undefined> => readCredential(name);
@@ -34,7 +30,7 @@ async function openSession({ redis, server, typed, ...options }: OpenOptions) {
   return await Session.open({ credentials, ...options, ...(storage ? { storage } : {}) });
 }
 
-const doors = new Doors({
+const doors = new Backend({
   openSession,
   listAgents: (place) => stores.listAgents(place),
   openNamespaces: (options) => stores.openNamespaces(options),
@@ -79,7 +75,7 @@ async function serve(request: ServeRequest, { onReady, ended }: ServeHooks): Pro
   const { dataDir } = place;
   const masterKey = { current: environment.masterKey, old: environment.oldMasterKey };
   const hosted = { ...wanted, dataDir, storage, session: { credentials }, masterKey };
-  await serveHere(hosted, ended, ({ loginUrl = '', ...facts }) => onReady({ ...facts, loginUrl }));
+  await startServer(hosted, ended, ({ loginUrl = '', ...facts }) => onReady({ ...facts, loginUrl }));
 }
 
 interface Bench {
@@ -121,7 +117,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   signals: process,
   version: version(),
   defaults: environment,
-  configured,
+  configured: loadConfig,
   ownCommand: [process.execPath, ...withoutDebugger(process.execArgv), process.argv[1] ?? ''],
   openSession: (options) => doors.openSession(options),
   listAgents: (place) => doors.listAgents(place),
@@ -130,7 +126,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   listStore: (place) => doors.listStore(place),
   copyThings: (from, to, options) => stores.copy(from, to, options),
   factsByName: async (name) => (await import('./storage/media-types.ts')).factsByName(name),
-  detect: async (options) => (await import('./machine.ts')).detect(options),
+  detect: async (options) => (await import('./doctor-probes.ts')).detect(options),
   bench,
   serve,
   watchFolder,

@@ -1,11 +1,21 @@
-/** The options of `Server.open`, checked before anything starts. What is left out is as `cella serve` has it on that data folder. */
+/** The options of `Server.open`: their schema, and the server settings that they resolve to. Loaded when a server is opened. */
 
+import { join } from 'node:path';
 import { z } from 'zod';
+import type { StoragePlace } from './cli/context.ts';
+import { UsageError } from './cli/exit.ts';
+import { requestOf } from './cli/serve/request.ts';
+import { loadConfigFor, readCredential } from './config.ts';
 import { Quotas } from './protocol/access-models.ts';
-import { keyModes } from './protocol/enums.ts';
+import { keyModes, SOCKET_FILE } from './protocol/enums.ts';
+import { CellaError } from './protocol/errors.ts';
 import { milliseconds } from './protocol/session-info.ts';
-import { SessionOptions } from './session/session-options.ts';
+import { defined } from './server/permissions/told.ts';
+import type { Wanted } from './server/serve-options.ts';
+import { dataFolder } from './session/data-folders.ts';
+import { parseOptions, SessionOptions } from './session/session-options.ts';
 import { logLevels } from './settings/settings-table.ts';
+import type { Storage } from './storage/contract.ts';
 
 const { dataDir, storage, python, packages, toolFolders, credentials } = SessionOptions.shape;
 const count = z.int().min(1).max(100_000);
@@ -61,3 +71,55 @@ export const ServerOptions = z.strictObject({
 /** What a caller writes. */
 export type ServerOptions = z.input<typeof ServerOptions>;
 export type CheckedServerOptions = z.output<typeof ServerOptions>;
+
+export interface ResolvedServerOptions {
+  readonly place: StoragePlace;
+  readonly socket: string;
+  /** All but the storage: one that is named by an address is opened with the server. */
+  readonly wanted: Omit<Wanted, 'version' | 'mcp' | 'storage'>;
+  readonly storage: Storage | undefined;
+}
+
+export async function resolveServerOptions(options: ServerOptions): Promise<ResolvedServerOptions> {
+  const { dataDir: named, storage, credentials, masterKey, port, ...given } = parseOptions(ServerOptions, options);
+  const dataDir = dataFolder(named);
+  const environment = await loadConfigFor(dataDir);
+  const {
+    place: { redis },
+    tls,
+    advertise,
+    ...settings
+  } = await asOptionsError(() => requestOf({}, environment));
+  const place = placeOf(dataDir, storage, redis);
+  const keys = { current: masterKey ?? environment.masterKey, old: environment.oldMasterKey };
+  const wanted = {
+    ...settings,
+    ...defined(given),
+    gateway: { ...settings.gateway, ...given.gateway },
+    quotas: { ...settings.quotas, ...given.quotas },
+    retention: { ...settings.retention, ...given.retention },
+    dataDir,
+    // Whatever a team's server is told: this one is for the machine alone. Others on a Redis reach it by a port.
+    ...{ address: '127.0.0.1', insecureHttp: false, port: port ?? (place.redis ? 0 : undefined) },
+    masterKey: keys,
+    session: { credentials: credentials ?? (async (name: string) => readCredential(name)) },
+  };
+  return { place, socket: join(dataDir, SOCKET_FILE), wanted, storage };
+}
+
+function placeOf(dataDir: string, storage: Storage | undefined, named: StoragePlace['redis']): StoragePlace {
+  if (!storage) return { dataDir, ...(named ? { redis: named } : {}) };
+  const config = storage.toBootstrapConfig();
+  if (config.type === 'redis') return { dataDir, redis: { url: config.url, prefix: config.prefix } };
+  throw new CellaError('INVALID_OPTIONS', 'storage: files of a server lie in its data folder; name it with dataDir.');
+}
+
+/** What a variable says wrong, or a folder, is told as what an option says wrong. */
+export async function asOptionsError<T>(read: () => T | Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new CellaError('INVALID_OPTIONS', error.message, { cause: error, advice: error.advice });
+  }
+}

@@ -5,8 +5,7 @@ import type { Client } from './client/client.ts';
 import type { ClientSession, UseOptions } from './client/client-session.ts';
 import type { SessionWish } from './client/resources.ts';
 import { CellaError } from './protocol/errors.ts';
-import type { ServerOptions } from './server-options.ts';
-import type { ServerPlan } from './server-plan.ts';
+import type { ResolvedServerOptions, ServerOptions } from './server-options.ts';
 import type { Storage } from './storage/contract.ts';
 
 /** How long a server that starts or ends beside this one has until it is reached, or gone. */
@@ -30,7 +29,7 @@ export class Server implements AsyncDisposable {
 
   /** The server that runs on the data folder, else one in this process. */
   static async open(options: ServerOptions = {}): Promise<Server> {
-    const { planServer } = await import('./server-plan.ts');
+    const { resolveServerOptions: planServer } = await import('./server-options.ts');
     const plan = await planServer(options);
     const { dataDir } = plan.place;
     const deadline = performance.now() + PATIENCE_MS;
@@ -70,21 +69,27 @@ export class Server implements AsyncDisposable {
 }
 
 /** Undefined where none runs on the data folder, or one that keeps its things elsewhere. */
-async function reach({ place }: ServerPlan): Promise<Client | undefined> {
-  const [{ Reach }, { inWords }] = await Promise.all([import('./cli/server/reach.ts'), import('./server-plan.ts')]);
+async function reach({ place }: ResolvedServerOptions): Promise<Client | undefined> {
+  const [{ Reach }, { asOptionsError: inWords }] = await Promise.all([
+    import('./cli/server/reach.ts'),
+    import('./server-options.ts'),
+  ]);
   return (await inWords(() => new Reach().server(place)))?.client;
 }
 
 /** Another server has the folder: it will listen soon, or is about to end. One with another storage stays another. */
-async function mayBeReached(error: unknown, { place }: ServerPlan): Promise<boolean> {
+async function mayBeReached(error: unknown, { place }: ResolvedServerOptions): Promise<boolean> {
   if (!(error instanceof CellaError && error.code === 'DAEMON_RUNNING')) return false;
   const { storageThere } = await import('./cli/server/daemon-facts.ts');
   return (await storageThere(place)) !== 'other';
 }
 
 /** Resolves when it answers; it ends with the stack. */
-async function start({ wanted, place, storage: given }: ServerPlan, stack: AsyncDisposableStack): Promise<void> {
-  const { serveHere } = await import('./serving.ts');
+async function start(
+  { wanted, place, storage: given }: ResolvedServerOptions,
+  stack: AsyncDisposableStack,
+): Promise<void> {
+  const { startServer: serveHere } = await import('./start-server.ts');
   const storage = given ?? (place.redis && stack.use(await openRedis(place.redis)));
   const [ready, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const over = serveHere({ ...wanted, storage }, ended.promise, () => ready.resolve());
@@ -95,7 +100,7 @@ async function start({ wanted, place, storage: given }: ServerPlan, stack: Async
   });
 }
 
-async function openRedis({ url, prefix }: NonNullable<ServerPlan['place']['redis']>): Promise<Storage> {
+async function openRedis({ url, prefix }: NonNullable<ResolvedServerOptions['place']['redis']>): Promise<Storage> {
   const { openStorage } = await import('./session/shared-resources.ts');
   return await openStorage({ storage: 'redis', dataDir: '', redisUrl: url, prefix });
 }

@@ -6,7 +6,7 @@ import type { Storage } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import type { Holdings } from './access/storage-quota.ts';
 import { storageKeyOf } from './ids.ts';
-import type { SessionManager } from './sessions/contract.ts';
+import type { SessionManager } from './sessions/session-types.ts';
 import { userStoredBytes } from './sessions/user-namespaces.ts';
 import { sessionsOf } from './sessions-of.ts';
 

@@ -1,7 +1,7 @@
 /** All sessions of one user, oldest first. */
 
 import type { SessionInfo, SessionQuery } from '../protocol/session-info.ts';
-import type { SessionManager } from './sessions/contract.ts';
+import type { SessionManager } from './sessions/session-types.ts';
 
 const PAGE = 1000;
 

@@ -13,7 +13,7 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { readEnvironment } from '../environment.ts';
+import { readProcessConfig } from '../config.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { fileRights, isSandboxUid, type SandboxUser, sandboxUser } from '../sandbox/sandbox-user.ts';
@@ -172,7 +172,7 @@ const realPaths = new Map<string, string>();
 
 /** Made where it is missing, for this user alone, and freed of symbolic links. */
 export function dataFolder(wanted: string | undefined): string {
-  const named = wanted ?? readEnvironment().dataDir;
+  const named = wanted ?? readProcessConfig().dataDir;
   const known = realPaths.get(named);
   if (known !== undefined) return known;
   const path = resolve(named);

@@ -2,7 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { readEnvironment } from '../environment.ts';
+import { readProcessConfig } from '../config.ts';
 import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
@@ -253,8 +253,8 @@ export async function chooseExecutor(options: CheckedOptions, dataDir: string): 
   if (options.executor === 'container') {
     const { ContainerExecutor } = await import('../environments/container/container-executor.ts');
     const { image } = options;
-    const { engine = readEnvironment().engine } = options;
-    const { runtimeDir } = readEnvironment();
+    const { engine = readProcessConfig().engine } = options;
+    const { runtimeDir } = readProcessConfig();
     const config = { image, engine, runtimeDir, dataDir, preload, startTimeoutMs, env: variables() };
     const owner = { self: newHolder(), look };
     return choice('container', config, () => new ContainerExecutor(config, owner));
@@ -305,7 +305,7 @@ function variables(): Record<string, string> {
 const located = new Map<string | undefined, Promise<string>>();
 
 export function locatePython(named: string | undefined): Promise<string> {
-  const wanted = named ?? readEnvironment().python;
+  const wanted = named ?? readProcessConfig().python;
   let found = located.get(wanted);
   if (!found) {
     found = findPython(wanted);

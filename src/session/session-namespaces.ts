@@ -1,7 +1,7 @@
 /** The host side of the four namespaces, of a session or of a storage without a kernel. Each is loaded when it is first used. */
 
 import { join } from 'node:path';
-import { readEnvironment, readItemLimit } from '../environment.ts';
+import { readItemLimit, readProcessConfig } from '../config.ts';
 import { probeInterpreter } from '../interpreter/find-python.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { lazy } from '../lib/single-flight.ts';
@@ -193,7 +193,7 @@ export class SessionNamespaces implements NamespacesApi {
     ]);
     const { toolFolders: folders, sandboxed, approve, credentials } = this.#options;
     // What says that it runs on the host finds the programs that the operator would.
-    const { searchPath: path, home } = readEnvironment();
+    const { searchPath: path, home } = readProcessConfig();
     const place = { path, home };
     const host = new HostCommands(place);
     const tools = new Tools({ store: storage.tools, folders, sandboxed, host, place, approve, credentials });

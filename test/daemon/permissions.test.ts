@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { checkMode } from '../../src/environments/execution-environment.ts';
-import type { HostedSession } from '../../src/server/sessions/contract.ts';
+import type { ServerSession } from '../../src/server/sessions/session-types.ts';
 import { Child } from '../faults/storage-processes.ts';
 import { logged, newPlace, next, openHost, openHosted, useRedis } from './session-hosts.ts';
 
@@ -32,7 +32,7 @@ function wishOf({
 }
 
 /** Asks, and gives the id that others see. */
-async function ask(hosted: HostedSession, wish: Wish = {}) {
+async function ask(hosted: ServerSession, wish: Wish = {}) {
   const { last } = await hosted.position();
   const decided = hosted.permissions.request(wishOf(wish));
   decided.catch(() => {}); // looked at by the test
@@ -40,9 +40,9 @@ async function ask(hosted: HostedSession, wish: Wish = {}) {
   return { id, decided };
 }
 
-const requests = async (hosted: HostedSession) =>
+const requests = async (hosted: ServerSession) =>
   (await logged(hosted)).filter(({ type }) => type === 'permission_requested');
-const resolutions = async (hosted: HostedSession) =>
+const resolutions = async (hosted: ServerSession) =>
   (await logged(hosted)).filter(({ type }) => type === 'permission_resolved');
 
 describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) => {

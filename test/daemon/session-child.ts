@@ -1,8 +1,8 @@
 /** A process that hosts sessions at work and comes to a bad end: it tells, line by line, what it has seen of them. */
 
 import { writeFileSync } from 'node:fs';
-import type { HostedSession } from '../../src/server/sessions/contract.ts';
 import { SessionManager } from '../../src/server/sessions/session-manager.ts';
+import type { ServerSession } from '../../src/server/sessions/session-types.ts';
 import { storageFromBootstrap } from '../../src/storage/bootstrap-storage.ts';
 
 const [, place = ''] = process.argv.slice(2);
@@ -15,14 +15,14 @@ function tell(line: object): void {
 }
 
 /** Tells the number of each event that it was sent. */
-async function watch(hosted: HostedSession): Promise<void> {
+async function watch(hosted: ServerSession): Promise<void> {
   const { last } = await hosted.position();
   for await (const item of hosted.events({ after: last })) {
     if (item.type !== 'floor') tell({ seen: [hosted.id, item.seq, item.type] });
   }
 }
 
-async function work(hosted: HostedSession): Promise<never> {
+async function work(hosted: ServerSession): Promise<never> {
   void watch(hosted);
   for (;;) await hosted.execute('for n in range(20): print(n, flush=True)');
 }

@@ -5,9 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import type { FeedItem, SessionEvent } from '../../src/protocol/session-events.ts';
 import type { NewSession } from '../../src/protocol/session-info.ts';
-import type { HostedSession } from '../../src/server/sessions/contract.ts';
 import { SessionManager } from '../../src/server/sessions/session-manager.ts';
 import type { SessionManagerOptions } from '../../src/server/sessions/session-manager-options.ts';
+import type { ServerSession } from '../../src/server/sessions/session-types.ts';
 import type { Storage } from '../../src/storage/contract.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
@@ -63,14 +63,14 @@ export async function openHosted(
   place: Place,
   wanted: NewSession = {},
   options: Options = {},
-): Promise<Opened & { hosted: HostedSession }> {
+): Promise<Opened & { hosted: ServerSession }> {
   const opened = await openHost(place, options);
   const { session } = await opened.host.create('local', wanted);
   return { ...opened, hosted: await opened.host.open(session.id) };
 }
 
 /** What there is in the log so far. */
-export async function logged(hosted: HostedSession, after = 0): Promise<SessionEvent[]> {
+export async function logged(hosted: ServerSession, after = 0): Promise<SessionEvent[]> {
   const { last } = await hosted.position();
   const events: SessionEvent[] = [];
   if (last <= after) return events;
@@ -87,7 +87,7 @@ export function isEvent(item: FeedItem): item is SessionEvent {
 
 /** The first that comes of a type. */
 export async function next<T extends SessionEvent['type']>(
-  hosted: HostedSession,
+  hosted: ServerSession,
   type: T,
   after = 0,
 ): Promise<Extract<SessionEvent, { type: T }>> {

@@ -7,7 +7,7 @@ import { describe, test } from 'vitest';
 import { z } from 'zod';
 import { Exit, exitCodeOf } from '../../src/cli/exit.ts';
 import * as client from '../../src/client/index.ts';
-import { readEnvironment } from '../../src/environment.ts';
+import { readProcessConfig } from '../../src/config.ts';
 import * as library from '../../src/index.ts';
 import { ClientFrame, CloseCode } from '../../src/protocol/api/socket-frames.ts';
 import { errorCodes } from '../../src/protocol/errors.ts';
@@ -94,7 +94,7 @@ describe('settings', () => {
 
   test('the variables that the product reads stay', async () => {
     const read = new Set<string>();
-    readEnvironment(
+    readProcessConfig(
       new Proxy({}, { get: (_, name) => void read.add(String(name)), getOwnPropertyDescriptor: () => undefined }),
     );
     const known = allSettings.flatMap(({ variable }) => variable ?? []);

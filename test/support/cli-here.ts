@@ -7,18 +7,15 @@
 import { EventEmitter } from 'node:events';
 import { Readable, Writable } from 'node:stream';
 import { afterAll } from 'vitest';
+import { Backend, LocalStores, watchFolder } from '../../src/backend.ts';
 import { runProgram } from '../../src/cli/program.ts';
 import { Terminal } from '../../src/cli/terminal.ts';
-import { Doors } from '../../src/doors.ts';
-import { readEnvironment } from '../../src/environment.ts';
-import { imagesHere } from '../../src/images.ts';
-import { detect } from '../../src/machine.ts';
-import { programsHere } from '../../src/programs.ts';
+import { imagesHere, programsHere } from '../../src/cli-services.ts';
+import { readProcessConfig } from '../../src/config.ts';
+import { detect } from '../../src/doctor-probes.ts';
 import { Session } from '../../src/session/session.ts';
 import { shutdown } from '../../src/session/shared-resources.ts';
 import { factsByName } from '../../src/storage/media-types.ts';
-import { OpenStores } from '../../src/stores.ts';
-import { watchFolder } from '../../src/watch-folder.ts';
 import type { Said } from './in-process-cli.ts';
 
 export interface HereOptions {
@@ -43,11 +40,11 @@ class Kept extends Writable {
 /** One after the other, as at a prompt. */
 export async function runHere(words: readonly string[], dataDir: string, options: HereOptions = {}): Promise<Said> {
   const { input = '', env = {} } = options;
-  const environment = readEnvironment({ ...process.env, CELLA_DATA_DIR: dataDir, NO_COLOR: '1', ...env });
+  const environment = readProcessConfig({ ...process.env, CELLA_DATA_DIR: dataDir, NO_COLOR: '1', ...env });
   const [stdout, stderr] = [new Kept({ decodeStrings: true }), new Kept({ decodeStrings: true })];
   const terminal = new Terminal({ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, noColor: true });
-  const stores = new OpenStores();
-  const doors = new Doors({
+  const stores = new LocalStores();
+  const doors = new Backend({
     openSession: async ({ redis, server, typed, ...rest }) => {
       const storage = await stores.redis(redis);
       return await Session.open({ ...rest, ...(storage ? { storage } : {}) });

@@ -2,10 +2,10 @@
 
 import { EventEmitter } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
+import { watchFolder } from '../../src/backend.ts';
 import { type ProgramContext, runProgram } from '../../src/cli/program.ts';
 import { Terminal } from '../../src/cli/terminal.ts';
-import { readEnvironment } from '../../src/environment.ts';
-import { watchFolder } from '../../src/watch-folder.ts';
+import { readProcessConfig } from '../../src/config.ts';
 
 export interface Said {
   readonly code: number;
@@ -25,7 +25,7 @@ export async function runCella(
     terminal: new Terminal({ stdin: Readable.from([]), stdout, stderr, noColor: true }),
     signals: new EventEmitter(),
     version: '0',
-    defaults: readEnvironment(env),
+    defaults: readProcessConfig(env),
     openSession: never,
     listAgents: never,
     openShelf: never,

@@ -4,7 +4,7 @@ import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type FeedItem, isExecutionEnd, type SessionEvent, SessionEventBody } from '../../protocol/session-events.ts';
 import type { EventLog, LoggedEvent } from '../../storage/contract.ts';
-import type { EventStreamOptions } from '../sessions/contract.ts';
+import type { EventStreamOptions } from '../sessions/session-types.ts';
 import type { SessionLog } from './session-log.ts';
 
 const PAGE_EVENTS = 500;

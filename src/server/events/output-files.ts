@@ -7,7 +7,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
 import { newFileId } from '../ids.ts';
 import type { JsonText } from '../json-pieces.ts';
-import type { OutputContent } from '../sessions/contract.ts';
+import type { OutputContent } from '../sessions/session-types.ts';
 
 const FILE = /^out_[0-9a-z]{16}\.(txt|json)$/;
 const mediaTypes = { txt: 'text/plain; charset=utf-8', json: 'application/json' } as const;

@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/contract.ts';
-import type { HostedSession } from '../sessions/contract.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
 import { failureOf, toCellaError } from './failure.ts';
 import type { Recheck } from './router.ts';
@@ -24,7 +24,7 @@ export interface FeedOptions {
   readonly onGone?: () => void;
 }
 
-export function feed(service: Service, session: HostedSession, options: FeedOptions): Response {
+export function feed(service: Service, session: ServerSession, options: FeedOptions): Response {
   const { after, execution, turn } = options;
   const source = (signal: AbortSignal) => eventsFrom(session, { after, execution, turn, signal });
   return goingOn(service, source, options);
@@ -57,7 +57,7 @@ interface From extends Pick<FeedOptions, 'after' | 'execution' | 'turn'> {
   readonly signal: AbortSignal;
 }
 
-async function* eventsFrom(session: HostedSession, { after, execution, turn, signal }: From): AsyncGenerator<FeedItem> {
+async function* eventsFrom(session: ServerSession, { after, execution, turn, signal }: From): AsyncGenerator<FeedItem> {
   const of = { ...(execution === undefined ? {} : { execution }), ...(turn === undefined ? {} : { turn }) };
   yield* session.events({ after: await after, ...of, signal });
 }

@@ -1,7 +1,7 @@
 /** What the sessions of the server have come to, as numbers for Prometheus. */
 
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { SessionMetrics } from '../sessions/contract.ts';
+import type { SessionMetrics } from '../sessions/session-types.ts';
 
 /** Gives what to call with the numbers of the sessions, before somebody reads them. */
 export function hostNumbers(registry: Registry): (told: SessionMetrics) => void {

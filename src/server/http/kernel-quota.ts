@@ -2,7 +2,7 @@
 
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Access } from '../access/contract.ts';
-import type { SessionManager } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/session-types.ts';
 
 /** How long a kernel that was admitted counts, before it is seen to live. */
 const STARTING_MS = 30_000;

@@ -3,7 +3,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { refusalKinds } from '../../protocol/access-models.ts';
 import type { Audit } from '../access/contract.ts';
-import type { SessionManager, SessionMetrics } from '../sessions/contract.ts';
+import type { SessionManager, SessionMetrics } from '../sessions/session-types.ts';
 import { type AgentNumbers, agentNumbers } from './agent-numbers.ts';
 import { hostNumbers } from './host-numbers.ts';
 import { processNumbers } from './process-numbers.ts';

@@ -4,7 +4,7 @@ import type { Privilege } from '../../settings/settings-table.ts';
 import type { Access } from '../access/contract.ts';
 import type { Peers } from '../cluster/peers.ts';
 import type { Models } from '../gateway/models.ts';
-import type { SessionManager } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/session-types.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import type { AgentNumbers } from './agent-numbers.ts';
 import type { KernelQuota } from './kernel-quota.ts';

@@ -15,7 +15,7 @@ import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import { HeldBytes, type Hold } from '../held-bytes.ts';
 import { Latest } from '../latest.ts';
-import type { SessionManager } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
 import type { About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';

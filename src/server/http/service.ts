@@ -6,7 +6,7 @@ import type { Privilege } from '../../settings/settings-table.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { Models } from '../gateway/models.ts';
-import type { SessionManager } from '../sessions/contract.ts';
+import type { SessionManager } from '../sessions/session-types.ts';
 import type { StorageProbe } from '../storage-probe.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import type { Followers } from './followers.ts';

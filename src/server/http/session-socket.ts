@@ -11,7 +11,7 @@ import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/contract.ts';
 import type { Attendant } from '../permissions/attendants.ts';
-import type { HostedSession } from '../sessions/contract.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
 import { admitExecution } from './admit-execution.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
@@ -22,7 +22,7 @@ import { SocketLife } from './socket-life.ts';
 
 export interface SocketOptions {
   readonly service: Service;
-  readonly session: HostedSession;
+  readonly session: ServerSession;
   readonly principal: Principal;
   readonly after: number;
   /** Whether it answers what waits for leave. */

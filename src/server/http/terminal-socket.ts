@@ -10,7 +10,7 @@ import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/execution-routes.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
-import type { HostedSession } from '../sessions/contract.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import type { Logger } from './logs.ts';
 import type { Recheck } from './router.ts';
@@ -19,7 +19,7 @@ import { SocketLife } from './socket-life.ts';
 
 export interface TerminalSocketOptions {
   readonly service: Service;
-  readonly session: HostedSession;
+  readonly session: ServerSession;
   readonly wish: TerminalOptions;
   readonly recheck: Recheck;
   /** Told when it has gone. */

@@ -1,9 +1,9 @@
 /** Submits code to a session. A retry with the same Idempotency-Key joins the running execution or gets its result. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { AcceptedExecution, ExecutionOutcome, ServerExecuteOptions, StartedExecution } from './contract.ts';
 import { fingerprint, type IdempotencyStore, idempotencyName } from './idempotency.ts';
 import { type EndedExecution, ServerExecution } from './session-executions.ts';
+import type { AcceptedExecution, ExecutionOutcome, ServerExecuteOptions, StartedExecution } from './session-types.ts';
 
 interface ExecutionSubmissionParts {
   readonly requests: IdempotencyStore;

@@ -19,7 +19,6 @@ import { Permissions } from '../permissions/permissions.ts';
 import type { Tenant } from '../runners/contract.ts';
 import { stopping } from '../stopping.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
-import type * as contract from './contract.ts';
 import { ExecutionSubmission } from './execution-submission.ts';
 import { IdempotencyStore } from './idempotency.ts';
 import { KernelLease } from './kernel-lease.ts';
@@ -30,6 +29,7 @@ import { SessionEnding } from './session-ending.ts';
 import { ExecutionQueue, PendingInputs, type ServerExecution } from './session-executions.ts';
 import { acquireSession } from './session-lock.ts';
 import type { SessionServices } from './session-services.ts';
+import type * as contract from './session-types.ts';
 import { userStorage } from './user-namespaces.ts';
 
 type StateChange = Extract<SessionEventBody, { type: 'session_state' }>['change'];

@@ -17,10 +17,10 @@ import { executionFailed, type SessionLog } from '../events/session-log.ts';
 import { newExecutionId } from '../ids.ts';
 import { Latest } from '../latest.ts';
 import { stopping } from '../stopping.ts';
-import type { ExecutionOutcome, ServerExecuteOptions } from './contract.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
 import type { SessionServices } from './session-services.ts';
+import type { ExecutionOutcome, ServerExecuteOptions } from './session-types.ts';
 
 interface ExecutionQueueParts {
   readonly services: SessionServices;

@@ -7,12 +7,12 @@ import type { AgentInfo } from '../../session/api.ts';
 import { listAgents } from '../../session/kernel-list.ts';
 import { parseOptions } from '../../session/session-options.ts';
 import { agentKeyIn } from '../ids.ts';
-import type { Viewer } from './contract.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';
 import { type SessionDefinition, type SessionDefinitions, toSessionInfo } from './session-definitions.ts';
 import type { SessionManagerOptions } from './session-manager-options.ts';
 import type { SessionServices } from './session-services.ts';
+import type { Viewer } from './session-types.ts';
 
 /** How many sessions one page looks through for those that are asked for. */
 const MAX_SCANNED = 2000;

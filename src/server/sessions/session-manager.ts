@@ -19,7 +19,6 @@ import { noSession } from '../access/rights.ts';
 import { isLocalUser, storageKeyOf } from '../ids.ts';
 import { Rules } from '../permissions/rules.ts';
 import { stopping } from '../stopping.ts';
-import type * as contract from './contract.ts';
 import { OpenSessions } from './open-sessions.ts';
 import { RetentionTimer } from './retention.ts';
 import type { ServerSession } from './server-session.ts';
@@ -29,6 +28,7 @@ import { SessionDeletion } from './session-deletion.ts';
 import { listUserKernels, SessionListing } from './session-listing.ts';
 import { checkSessionManagerOptions, type SessionManagerOptions } from './session-manager-options.ts';
 import { type Counters, newCounters, type SessionServices } from './session-services.ts';
+import type * as contract from './session-types.ts';
 import { UserNamespaces } from './user-namespaces.ts';
 
 /** How long a kernel has to tell what memory it takes. */

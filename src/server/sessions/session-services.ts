@@ -8,12 +8,12 @@ import type { SessionOptions } from '../../session/session-options.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { RecordLimits } from '../events/execution-recorder.ts';
 import type { AgentRunner } from '../turns/contract.ts';
-import type { RetentionLimits } from './contract.ts';
 import type { IdempotencyLimits } from './idempotency.ts';
 import type { OrphanedFiles } from './orphaned-files.ts';
 import type { ServerSession } from './server-session.ts';
 import type { SessionDefinition } from './session-definitions.ts';
 import type { SessionManagerOptions } from './session-manager-options.ts';
+import type { RetentionLimits } from './session-types.ts';
 
 type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>>;
 

@@ -6,7 +6,7 @@ import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
 import type { Decided, PermissionWish } from '../permissions/contract.ts';
-import type { HostedSession } from '../sessions/contract.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 
 /** A prompt as somebody sends it. */
 export interface PromptWish {
@@ -68,7 +68,7 @@ export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 't
 
 /** One turn for whoever runs it. */
 export interface TurnTask {
-  readonly session: Pick<HostedSession, 'id' | 'tenant'>;
+  readonly session: Pick<ServerSession, 'id' | 'tenant'>;
   readonly info: SessionInfo;
   readonly turn: string;
   readonly userId: string;
@@ -110,7 +110,7 @@ export interface AgentRunner {
   /** Rejects where a turn could only fail: no such agent, no program of it here, no key of this user's. */
   admit(wish: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
   /** Starts what the next turn needs, where there is room; it is not waited for. Whether it is there, or on its way. */
-  warm(session: Pick<HostedSession, 'tenant'>, agent: AgentName): Promise<boolean>;
+  warm(session: Pick<ServerSession, 'tenant'>, agent: AgentName): Promise<boolean>;
   /** The session is closed: its executor is not needed. */
   retire(session: string, why: string): Promise<void>;
   /** The session is deleted: nothing is kept of its agents. */

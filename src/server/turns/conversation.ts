@@ -2,9 +2,9 @@
 
 import type { Conversation } from '../../protocol/api/agent-routes.ts';
 import { emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
-import type { HostedSession } from '../sessions/contract.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 
-export async function conversationOf(session: Pick<HostedSession, 'events' | 'position'>): Promise<Conversation> {
+export async function conversationOf(session: Pick<ServerSession, 'events' | 'position'>): Promise<Conversation> {
   const { floor, last } = await session.position();
   let [state, seq] = [emptyConversation, floor];
   if (last <= floor) return { seq: last, state };

@@ -5,7 +5,7 @@ import type { TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/contract.ts';
-import type { HostedSession } from '../sessions/contract.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 import { noAgents } from './accepted.ts';
 import { BoundedEvents, type Bounds, short } from './bounded.ts';
 import type { AgentRunner, TurnEnding } from './contract.ts';
@@ -21,7 +21,7 @@ const AGAIN_MS = 500;
 export const KEPT = 2000;
 
 export interface StageParts {
-  readonly session: HostedSession;
+  readonly session: ServerSession;
   readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf' | 'cancelLeft'>;
   readonly writer: Pick<SessionLog, 'write' | 'full' | 'room'>;
   readonly outputs: Pick<OutputFiles, 'keep'>;

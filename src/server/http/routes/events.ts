@@ -4,7 +4,7 @@ import * as wire from '../../../protocol/api/execution-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { FeedItem } from '../../../protocol/session-events.ts';
 import { matchesFilter } from '../../events/event-stream.ts';
-import type { HostedSession } from '../../sessions/contract.ts';
+import type { ServerSession } from '../../sessions/session-types.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
 import { feed } from '../feed.ts';
@@ -67,7 +67,7 @@ export function addEventRoutes(service: Service): void {
 }
 
 /** What there is now. A page that is full, or for which enough was looked at, says where to go on: `next`, up to `last`. */
-async function page(session: HostedSession, { after, limit, execution, turn }: PageOptions) {
+async function page(session: ServerSession, { after, limit, execution, turn }: PageOptions) {
   const { floor, last } = await session.position();
   const events: FeedItem[] = [];
   let next = Math.max(after, floor);

@@ -1,7 +1,7 @@
 /** Running code: one JSON result, or its events as they come; interrupting it, and answering what it asks. */
 
 import * as wire from '../../../protocol/api/execution-routes.ts';
-import type { ServerExecuteOptions } from '../../sessions/contract.ts';
+import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
 import { admitExecution } from '../admit-execution.ts';
 import { cut } from '../exchange.ts';
 import { feed } from '../feed.ts';

@@ -1,10 +1,10 @@
-/** What `cella doctor` tells of this machine: layers of isolation, executors, and what is around the kernels. */
+/** What `cella doctor` checks on this machine: layers of isolation, executors, package installer and Redis. */
 
 import type { StoragePlace } from './cli/context.ts';
 import type { FoundExecutor, Machine, Surroundings } from './cli/doctor.ts';
 import { placeToText } from './cli/storage-flags.ts';
 import { adviceOn } from './cli/wording.ts';
-import { readEnvironment } from './environment.ts';
+import { readProcessConfig } from './config.ts';
 import { CellaError } from './protocol/errors.ts';
 
 export interface DetectOptions {
@@ -61,10 +61,10 @@ async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>)
     import('./environments/container/image-python.ts'),
     import('./environments/container/image-names.ts'),
   ]);
-  const { engine = readEnvironment().engine, image = DEFAULT_IMAGE } = wanted;
+  const { engine = readProcessConfig().engine, image = DEFAULT_IMAGE } = wanted;
   const name = 'container';
   try {
-    const found = await connectEngine(engine, readEnvironment().runtimeDir);
+    const found = await connectEngine(engine, readProcessConfig().runtimeDir);
     await findImage(found, image);
     const detail = `${found.name} ${found.version} at ${found.address}, with the image ${image}`;
     return { name, available: true, detail, fix: '' };

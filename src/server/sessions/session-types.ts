@@ -1,7 +1,4 @@
-/**
- * What the rest of the server knows of sessions. Who may do what is decided before these calls; here an id that is not
- * there is `NOT_FOUND`, and everything that is written down has been checked.
- */
+/** The types that the rest of the server uses to work with sessions. Access rights are checked before these calls; an unknown id is `NOT_FOUND`. */
 
 import type { Role } from '../../protocol/access-models.ts';
 import type { ExecutionResult } from '../../protocol/execution-events.ts';
@@ -10,7 +7,7 @@ import type { PoolMetrics } from '../../session/kernel-pool.ts';
 import type { ServerSession as SessionClass } from './server-session.ts';
 
 export type { SessionManager } from './session-manager.ts';
-export type HostedSession = SessionClass;
+export type ServerSession = SessionClass;
 
 /** Somebody who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {

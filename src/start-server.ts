@@ -1,4 +1,4 @@
-/** A server in this process, as `cella serve` and the library have it: with what only the composition knows. Heavy parts load when used. */
+/** Starts a server in this process, for `cella serve` and the library. Heavy parts load when they are used. */
 
 import { readFileSync } from 'node:fs';
 import type { MakeMcp } from './server/http/mcp-endpoints.ts';
@@ -19,7 +19,7 @@ const makeMcp: MakeMcp = async (session) => {
 };
 
 /** Serves until `ended` resolves, and then ends in good order. */
-export async function serveHere(
+export async function startServer(
   hosted: Hosted,
   ended: Promise<unknown>,
   onReady: (facts: ServedFacts) => void | Promise<void>,

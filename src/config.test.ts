@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { layBeneath, readCredential, readEnvironment } from './environment.ts';
+import { readCredential, readProcessConfig, setConfigDefaults } from './config.ts';
 
 describe('readEnvironment', () => {
   it('takes what is set', () => {
@@ -12,7 +12,7 @@ describe('readEnvironment', () => {
       CELLA_IMAGE: 'mine',
       CELLA_ENGINE: 'unix:///run/podman.sock',
     };
-    expect(readEnvironment({ ...env, ...redis, ...own, ...container, CELLA_AUTO_SH: '1' })).toEqual({
+    expect(readProcessConfig({ ...env, ...redis, ...own, ...container, CELLA_AUTO_SH: '1' })).toEqual({
       executor: 'container',
       image: 'mine',
       engine: 'unix:///run/podman.sock',
@@ -51,7 +51,7 @@ describe('readEnvironment', () => {
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
     const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, autoSh: false, noColor: false };
-    expect(readEnvironment(env)).toEqual({
+    expect(readProcessConfig(env)).toEqual({
       ...unset,
       variables: {},
       strayVariables: [],
@@ -62,7 +62,7 @@ describe('readEnvironment', () => {
 
   it('takes lists of folders and of package indexes apart', () => {
     const env = { CELLA_INDEX: 'https://a/simple', CELLA_EXTRA_INDEX: ' https://b  https://c', CELLA_NO_INDEX: '1' };
-    expect(readEnvironment({ ...env, CELLA_WHEELS: '/w::/x', CELLA_TOOLS: '/t' })).toMatchObject({
+    expect(readProcessConfig({ ...env, CELLA_WHEELS: '/w::/x', CELLA_TOOLS: '/t' })).toMatchObject({
       packages: {
         index: 'https://a/simple',
         extraIndexes: ['https://b', 'https://c'],
@@ -75,25 +75,25 @@ describe('readEnvironment', () => {
 
   it('takes the container engine from DOCKER_HOST, and the folder of a user’s sockets if it is absolute', () => {
     const env = { DOCKER_HOST: 'unix:///run/docker.sock', XDG_RUNTIME_DIR: '/run/user/7' };
-    expect(readEnvironment(env)).toMatchObject({ engine: 'unix:///run/docker.sock', runtimeDir: '/run/user/7' });
-    expect(readEnvironment({ DOCKER_HOST: '', XDG_RUNTIME_DIR: 'run' })).toMatchObject({
+    expect(readProcessConfig(env)).toMatchObject({ engine: 'unix:///run/docker.sock', runtimeDir: '/run/user/7' });
+    expect(readProcessConfig({ DOCKER_HOST: '', XDG_RUNTIME_DIR: 'run' })).toMatchObject({
       engine: undefined,
       runtimeDir: undefined,
     });
   });
 
   it.each(['0', 'true', 'yes', ''])('takes no other word for CELLA_AUTO_SH=1: %j', (word) => {
-    expect(readEnvironment({ CELLA_AUTO_SH: word }).autoSh).toBe(false);
+    expect(readProcessConfig({ CELLA_AUTO_SH: word }).autoSh).toBe(false);
   });
 
   it('puts the data where XDG_DATA_HOME says, if it is absolute', () => {
-    expect(readEnvironment({ XDG_DATA_HOME: '/xdg', HOME: '/home/ada' }).dataDir).toBe('/xdg/cella');
-    expect(readEnvironment({ XDG_DATA_HOME: 'xdg', HOME: '/home/ada' }).dataDir).toBe('/home/ada/.local/share/cella');
+    expect(readProcessConfig({ XDG_DATA_HOME: '/xdg', HOME: '/home/ada' }).dataDir).toBe('/xdg/cella');
+    expect(readProcessConfig({ XDG_DATA_HOME: 'xdg', HOME: '/home/ada' }).dataDir).toBe('/home/ada/.local/share/cella');
   });
 
   it('makes a relative data folder absolute, and manages without HOME', () => {
-    expect(readEnvironment({ CELLA_DATA_DIR: 'data' }).dataDir).toBe(`${process.cwd()}/data`);
-    expect(readEnvironment({}).dataDir).toBe(`${homedir()}/.local/share/cella`);
+    expect(readProcessConfig({ CELLA_DATA_DIR: 'data' }).dataDir).toBe(`${process.cwd()}/data`);
+    expect(readProcessConfig({}).dataDir).toBe(`${homedir()}/.local/share/cella`);
   });
 });
 
@@ -101,14 +101,14 @@ describe('what a config file lays beneath', () => {
   it('holds where this process has no such variable', () => {
     const before = process.env.CELLA_PYTHON;
     try {
-      layBeneath({ CELLA_PYTHON: 'from-file', CELLA_PREFIX: 'from-file', CELLA_ENGINE: 'from-file' });
+      setConfigDefaults({ CELLA_PYTHON: 'from-file', CELLA_PREFIX: 'from-file', CELLA_ENGINE: 'from-file' });
       process.env.CELLA_PYTHON = 'from-variable';
-      expect(readEnvironment()).toMatchObject({ python: 'from-variable', prefix: 'from-file', engine: 'from-file' });
+      expect(readProcessConfig()).toMatchObject({ python: 'from-variable', prefix: 'from-file', engine: 'from-file' });
       process.env.CELLA_PYTHON = '';
-      expect(readEnvironment()).toMatchObject({ python: 'from-file', variables: { CELLA_PYTHON: 'from-file' } });
-      expect(readEnvironment({})).toMatchObject({ python: undefined, variables: {} });
+      expect(readProcessConfig()).toMatchObject({ python: 'from-file', variables: { CELLA_PYTHON: 'from-file' } });
+      expect(readProcessConfig({})).toMatchObject({ python: undefined, variables: {} });
     } finally {
-      layBeneath({});
+      setConfigDefaults({});
       if (before === undefined) delete process.env.CELLA_PYTHON;
       else process.env.CELLA_PYTHON = before;
     }

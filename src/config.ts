@@ -1,12 +1,13 @@
-/** The one file that reads the environment of this process, and what a config file lays beneath it. */
+/** The configuration of this process: its environment variables, over the config file. The only file that reads `process.env`. */
 
+import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { CellaError } from './protocol/errors.ts';
 import { allSettings, settings } from './settings/settings-table.ts';
 import { type UnknownVariable, unknownVariables } from './settings/unknown-variables.ts';
 
-export interface Environment {
+export interface ProcessConfig {
   /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
   readonly agentKey: string | undefined;
   /** CELLA_DATA_DIR, else `cella` in XDG_DATA_HOME, else `~/.local/share/cella`. Always absolute. */
@@ -64,18 +65,18 @@ export interface Environment {
 type Read = (variable: string) => string | undefined;
 
 /** What a config file stands for, by variable. */
-let beneath: Readonly<Record<string, string>> = {};
+let configDefaults: Readonly<Record<string, string>> = {};
 
 /** From here on these hold where this process has no such variable. */
-export function layBeneath(variables: Readonly<Record<string, string>>): void {
-  beneath = variables;
+export function setConfigDefaults(variables: Readonly<Record<string, string>>): void {
+  configDefaults = variables;
 }
 
 /** A variable that is set to nothing counts as not set, and then `under` holds. */
-export function readEnvironment(
+export function readProcessConfig(
   env: NodeJS.ProcessEnv = process.env,
-  under: Readonly<Record<string, string>> = env === process.env ? beneath : {},
-): Environment {
+  under: Readonly<Record<string, string>> = env === process.env ? configDefaults : {},
+): ProcessConfig {
   const read: Read = (variable) => env[variable] || under[variable] || undefined;
   const dataDir = read('CELLA_DATA_DIR');
   return {
@@ -110,7 +111,7 @@ export function readEnvironment(
 /** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is no such number. */
 export function readItemLimit(what: 'skills' | 'artifacts'): number | undefined {
   const { variable = '', type: kind } = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
-  const text = readEnvironment().variables[variable];
+  const text = readProcessConfig().variables[variable];
   try {
     return text === undefined ? undefined : kind.parse(text);
   } catch (cause) {
@@ -119,7 +120,7 @@ export function readItemLimit(what: 'skills' | 'artifacts'): number | undefined 
   }
 }
 
-function packagesOf(read: Read): Environment['packages'] {
+function packagesOf(read: Read): ProcessConfig['packages'] {
   const index = read('CELLA_INDEX');
   const extraIndexes = list(read('CELLA_EXTRA_INDEX'), /\s+/);
   const wheelFolders = list(read('CELLA_WHEELS'), delimiter);
@@ -156,4 +157,33 @@ function dataHome(env: NodeJS.ProcessEnv): string {
 /** The secret of that name: CELLA_CREDENTIAL_ and the name in capitals, with `_` for what a variable cannot hold. */
 export function readCredential(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env[`CELLA_CREDENTIAL_${name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`] || undefined;
+}
+
+interface ConfigFlags {
+  /** `--data` and `--config`. */
+  readonly data?: string | undefined;
+  readonly config?: string | undefined;
+}
+
+/** From here on, the file counts for whoever reads the environment of this process. */
+export async function loadConfig(flags: ConfigFlags): Promise<ProcessConfig> {
+  const variables = await variablesIn(flags);
+  if (variables) setConfigDefaults(variables);
+  return readProcessConfig();
+}
+
+/** The same for a guest in this process: the file counts for it alone. */
+export async function loadConfigFor(dataDir: string): Promise<ProcessConfig> {
+  return readProcessConfig(undefined, await variablesIn({ data: dataDir }));
+}
+
+async function variablesIn({ data, config }: ConfigFlags): Promise<Readonly<Record<string, string>> | undefined> {
+  const before = readProcessConfig();
+  const named = config ?? before.configFile;
+  const dataDir = data === undefined ? before.dataDir : resolve(data);
+  const path = named === undefined ? join(dataDir, 'config.yaml') : resolve(named);
+  // Most have none, and do not wait for what reads one.
+  if (named === undefined && !existsSync(path)) return undefined;
+  const { readConfig } = await import('./settings/config-file.ts');
+  return await readConfig({ path, named: named !== undefined });
 }

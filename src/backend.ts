@@ -1,20 +1,89 @@
-/** The storages that a command line has named, opened once each and closed at its end. Heavy parts load when used. */
+/** Where the CLI does its work: at a server, if one is named or runs on the data folder, else in this process with its own storages. */
 
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type {
+  CommandContext,
+  FolderWatch,
   NamespacesOptions,
+  OpenOptions,
   Shelf,
   StoragePlace,
   StoreContents,
+  Stores,
   TransferItem,
   TransferOptions,
 } from './cli/context.ts';
+import type { Reach, Reached } from './cli/server/reach.ts';
+import { SOCKET_FILE } from './protocol/enums.ts';
 import type { AgentInfo } from './session/api.ts';
 import type { OpenedNamespaces } from './session/session-namespaces.ts';
 import type { Storage } from './storage/contract.ts';
 
+type LocalWork = Pick<CommandContext, 'openSession'> &
+  Pick<Stores, 'listAgents' | 'openNamespaces' | 'listStore' | 'openShelf'>;
+
+export class Backend implements LocalWork {
+  readonly #here: LocalWork;
+  #reach: Promise<Reach> | undefined;
+
+  constructor(here: LocalWork) {
+    this.#here = here;
+  }
+
+  async openSession(options: OpenOptions) {
+    const there = await this.server(options);
+    if (!there) return await this.#here.openSession(options);
+    const { openAt } = await import('./cli/server/open.ts');
+    return await openAt(there, options);
+  }
+
+  async listAgents(place: StoragePlace) {
+    return await ((await this.server(place))?.client.agents() ?? this.#here.listAgents(place));
+  }
+
+  async openNamespaces(options: NamespacesOptions) {
+    const there = await this.server(options);
+    if (!there) return await this.#here.openNamespaces(options);
+    const { namespacesAt, withDepsAt } = await import('./cli/server/stores.ts');
+    if (!there.shares) return await namespacesAt(there, options);
+    return withDepsAt(there, options, await this.#here.openNamespaces(options));
+  }
+
+  async listStore(place: StoragePlace) {
+    const there = await this.#elsewhere(place);
+    if (!there) return await this.#here.listStore(place);
+    return await (await import('./cli/server/stores.ts')).storeAt(there, place);
+  }
+
+  async openShelf(where: StoragePlace & { readonly agentKey: string }) {
+    const there = await this.#elsewhere(where);
+    if (!there) return await this.#here.openShelf(where);
+    return (await import('./cli/server/stores.ts')).shelfAt(there, where);
+  }
+
+  /** Undefined where none is named and none runs on the data folder. */
+  async server(place: StoragePlace): Promise<Reached | undefined> {
+    // Most commands need nothing of all that.
+    if (!place.server && !existsSync(join(place.dataDir, SOCKET_FILE))) return undefined;
+    this.#reach ??= import('./cli/server/reach.ts').then(({ Reach }) => new Reach());
+    return await (await this.#reach).server(place);
+  }
+
+  async close(): Promise<void> {
+    await (await this.#reach)?.close();
+  }
+
+  /** Storage that the server on the data folder shares can be looked at without it. */
+  async #elsewhere(place: StoragePlace): Promise<Reached | undefined> {
+    const there = await this.server(place);
+    return there?.shares ? undefined : there;
+  }
+}
+
 type RedisPlace = NonNullable<StoragePlace['redis']>;
 
-export class OpenStores {
+export class LocalStores {
   readonly #redis = new Map<string, Promise<Storage>>();
   readonly #first = new Set<() => Promise<void>>();
 
@@ -108,4 +177,28 @@ export class OpenStores {
 async function openRedis({ url, prefix }: RedisPlace): Promise<Storage> {
   const { openStorage } = await import('./session/shared-resources.ts');
   return await openStorage({ storage: 'redis', dataDir: '', redisUrl: url, prefix });
+}
+
+/** Makes nothing where there is nothing. What the server tells of itself comes first: its database may be harmed. */
+export async function watchFolder(dataDir: string): Promise<FolderWatch> {
+  const [{ FileStorage }, { Lifelines }, { folderHolder, toldHolder }] = await Promise.all([
+    import('./storage/file/storage.ts'),
+    import('./storage/file/process-liveness.ts'),
+    import('./server/folder.ts'),
+  ]);
+  const lifelines = new Lifelines(join(dataDir, 'processes'));
+  const byLock = async () => {
+    if (!existsSync(join(dataDir, 'cella.db'))) return undefined;
+    await using files = await FileStorage.open(dataDir);
+    return await folderHolder(files.locks);
+  };
+  return {
+    holder: async () => {
+      const told = toldHolder(dataDir);
+      if (told && lifelines.isAlive(told.id)) return told;
+      return lifelines.inUse ? await byLock() : undefined;
+    },
+    look: ({ id }) => lifelines.statusOf(id),
+    [Symbol.asyncDispose]: async () => lifelines.close(),
+  };
 }
