@@ -30,14 +30,14 @@ const MAY_IMPORT = {
   environments: ['kernel', 'sandbox', 'interpreter', 'protocol'],
   namespaces: ['storage', 'environments', 'sandbox', 'interpreter', 'protocol'],
   'kernel-manager': ['kernel', 'environments', 'storage', 'protocol'],
-  session: [...BELOW_SESSION, 'environment.ts'],
+  session: [...BELOW_SESSION, 'config.ts'],
   agents: ['protocol'],
   // Bundled to one small file.
   runner: ['agents', 'protocol'],
   // Also runs in a browser.
   client: ['protocol', 'session/api.ts'],
-  mcp: [...BELOW_SERVER, 'client', 'environment.ts'],
-  server: [...BELOW_SERVER, 'environment.ts'],
+  mcp: [...BELOW_SERVER, 'client', 'config.ts'],
+  server: [...BELOW_SERVER, 'config.ts'],
   // At its start; what a command needs it may import from anywhere once it runs.
   cli: ['client', 'settings', 'protocol', 'session/api.ts'],
 };

@@ -4,10 +4,9 @@ import type { Role } from '../../protocol/access-models.ts';
 import type { ExecutionResult } from '../../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../../protocol/session-info.ts';
 import type { PoolMetrics } from '../../session/kernel-pool.ts';
-import type { ServerSession as SessionClass } from './server-session.ts';
 
+export type { ServerSession } from './server-session.ts';
 export type { SessionManager } from './session-manager.ts';
-export type ServerSession = SessionClass;
 
 /** Somebody who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {
