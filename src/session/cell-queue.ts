@@ -21,10 +21,10 @@ export class CellQueue {
   #pending = 0;
 
   /** `checkOpen` throws where the session is closed. */
-  constructor(options: CheckedOptions, keeper: KernelManager, ledger: StoredSession, checkOpen: () => void) {
+  constructor(options: CheckedOptions, manager: KernelManager, stored: StoredSession, checkOpen: () => void) {
     this.#options = options;
-    this.#manager = keeper;
-    this.#stored = ledger;
+    this.#manager = manager;
+    this.#stored = stored;
     this.#checkOpen = checkOpen;
   }
 

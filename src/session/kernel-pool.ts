@@ -214,9 +214,9 @@ export class KernelPool implements AsyncDisposable {
       );
       return known;
     }
-    const party = new AcquireGroup();
-    const session = this.#reopen(known, options, party);
-    const entry: PoolEntry = { options: text, group: party, session, opened: undefined, timer: undefined };
+    const group = new AcquireGroup();
+    const session = this.#reopen(known, options, group);
+    const entry: PoolEntry = { options: text, group, session, opened: undefined, timer: undefined };
     this.#entries.set(agentKey, entry);
     session.then(
       (opened) => {
@@ -232,7 +232,7 @@ export class KernelPool implements AsyncDisposable {
     return entry;
   }
 
-  async #reopen(before: PoolEntry | undefined, options: SessionOptions, party: AcquireGroup): Promise<Session> {
+  async #reopen(before: PoolEntry | undefined, options: SessionOptions, group: AcquireGroup): Promise<Session> {
     if (before) {
       // Whether the other options are any good, before something ends for them.
       await SandboxConfig.prepare(checkOptions(options), dataFolder(options.dataDir));
@@ -241,7 +241,7 @@ export class KernelPool implements AsyncDisposable {
     let opening = true;
     const slots: KernelSlots = {
       take: (holder) => {
-        const queuer = opening ? party : undefined;
+        const queuer = opening ? group : undefined;
         opening = false;
         return this.#slots.take(holder, queuer);
       },

@@ -28,14 +28,14 @@ export interface KernelManagerParts {
 }
 
 export function makeKernelManager(keeping: KernelManagerParts): KernelManager {
-  const { options, sandboxConfig: launch, executor, stored: ledger, slots, background, handler } = keeping;
+  const { options, sandboxConfig, executor, stored, slots, background, handler } = keeping;
   return new KernelManager({
     agentKey: options.agentKey,
     environments: {
-      open: () => launch.open(executor),
-      launchOptions: () => ({ env: launch.env, packages: launch.packages }),
+      open: () => sandboxConfig.open(executor),
+      launchOptions: () => ({ env: sandboxConfig.env, packages: sandboxConfig.packages }),
     },
-    ...(ledger.durableCheckpoints ? { durableCheckpoints: ledger.durableCheckpoints } : {}),
+    ...(stored.durableCheckpoints ? { durableCheckpoints: stored.durableCheckpoints } : {}),
     checkpointLimits: {
       maxCount: options.liveCheckpoints,
       undo: options.undo,
@@ -53,9 +53,9 @@ export function makeKernelManager(keeping: KernelManagerParts): KernelManager {
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,
     slots,
-    onLive: (pid) => ledger.opened(pid),
+    onLive: (pid) => stored.opened(pid),
     onSaved: (manifest) => {
-      ledger.saved(manifest);
+      stored.saved(manifest);
       const { id, bytes, saved, lost } = manifest;
       background({ type: 'saved', id, names: saved.length, bytes, lost }, SAVED_BYTES);
     },

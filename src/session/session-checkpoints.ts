@@ -12,8 +12,8 @@ export class SessionCheckpoints {
   readonly #manager: KernelManager;
   readonly #durable: DurableCheckpoints | undefined;
 
-  constructor(keeper: KernelManager, archive: DurableCheckpoints | undefined) {
-    this.#manager = keeper;
+  constructor(manager: KernelManager, archive: DurableCheckpoints | undefined) {
+    this.#manager = manager;
     this.#durable = archive;
   }
 

@@ -23,13 +23,13 @@ interface TerminalSetup {
 }
 
 export async function openTerminal(
-  keeper: KernelManager,
+  manager: KernelManager,
   options: TerminalOptions,
   { env, packages }: TerminalSetup,
 ): Promise<Terminal> {
   const { cols, rows, argv = [] } = parseOptions(TerminalOptions, options);
   const program = { argv, env: { TERM: 'xterm-256color', ...env }, packages };
-  const link = await keeper.attachProcess((enclosure) => enclosure.openTerminal(program, { cols, rows }));
+  const link = await manager.attachProcess((enclosure) => enclosure.openTerminal(program, { cols, rows }));
   return new LocalTerminal(link, argv[0] ?? 'A shell');
 }
 

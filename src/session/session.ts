@@ -123,32 +123,32 @@ export class Session implements SessionApi {
     const opening = StoredSession.open(checked, dataDir);
     // Told below, where it is waited for.
     opening.catch(() => {});
-    const launch = await SandboxConfig.prepare(checked, dataDir).catch(async (error) => {
+    const sandboxConfig = await SandboxConfig.prepare(checked, dataDir).catch(async (error) => {
       // What was opened beside it must not keep the key.
       await opening.then(
-        (ledger) => ledger.releaseLock(),
+        (stored) => stored.releaseLock(),
         () => {},
       );
       throw error;
     });
-    const ledger = await opening;
-    if (ledger.workspaceOf !== undefined) launch.useWorkspaceOf(ledger.workspaceOf, dataDir);
-    ledger.setCwd(launch.customCwd ?? OWN_WORKSPACE);
-    const { executor, giveBack } = acquireExecutor(launch.executorChoice);
+    const stored = await opening;
+    if (stored.workspaceOf !== undefined) sandboxConfig.useWorkspaceOf(stored.workspaceOf, dataDir);
+    stored.setCwd(sandboxConfig.customCwd ?? OWN_WORKSPACE);
+    const { executor, giveBack: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
     const session = new Session({
       options: checked,
-      sandboxConfig: launch,
+      sandboxConfig,
       executor,
-      stored: ledger,
+      stored,
       slots,
-      releaseExecutor: giveBack,
+      releaseExecutor,
       dataDir,
     });
     try {
       await session.#preparePackages();
       await session.#manager.ensureRunning();
       session.#manager.becomeIdle();
-      if (checked.spares > 0) executor.spares.keep(launch.spares(checked.spares));
+      if (checked.spares > 0) executor.spares.keep(sandboxConfig.spares(checked.spares));
       return session;
     } catch (error) {
       await session.close();
@@ -329,16 +329,18 @@ export class Session implements SessionApi {
       const forked: CheckedOptions = { ...mine, ...others, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { slots, dataDir } = this.#parts;
-      const launch = others.storage ? this.#parts.sandboxConfig.forFork(forked, dataDir) : this.#parts.sandboxConfig;
-      const ledger = await StoredSession.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
-      const { executor, giveBack } = acquireExecutor(launch.executorChoice);
+      const sandboxConfig = others.storage
+        ? this.#parts.sandboxConfig.forFork(forked, dataDir)
+        : this.#parts.sandboxConfig;
+      const stored = await StoredSession.open(forked, dataDir, { workspaceOf: sandboxConfig.agentKey, empty: true });
+      const { executor, giveBack: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
       const session = new Session({
         options: forked,
-        sandboxConfig: launch,
+        sandboxConfig,
         executor,
-        stored: ledger,
+        stored,
         slots,
-        releaseExecutor: giveBack,
+        releaseExecutor,
         dataDir,
       });
       try {
@@ -415,9 +417,9 @@ export class Session implements SessionApi {
   async destroy({ keepFiles = false } = {}): Promise<void> {
     this.#closing ??= this.#close({ keep: false });
     await this.#closing;
-    const { sandboxConfig: launch, stored: ledger } = this.#parts;
-    await ledger.deleteAll(async (records) => {
-      if (!keepFiles) await launch.removeWorkspace(this.agentKey, records);
+    const { sandboxConfig, stored } = this.#parts;
+    await stored.deleteAll(async (records) => {
+      if (!keepFiles) await sandboxConfig.removeWorkspace(this.agentKey, records);
     });
   }
 
@@ -443,7 +445,7 @@ export class Session implements SessionApi {
 
   /** What kernels can import from their beginning. What cannot be installed is told, and keeps no session from opening. */
   async #preparePackages(): Promise<void> {
-    const { sandboxConfig: launch, options } = this.#parts;
+    const { sandboxConfig, options } = this.#parts;
     if (options.syncDepsOnStart && (await this.#namespaces.mayUsePackages())) {
       const onProgress = (text: string) => options.onProgress?.(text);
       const { failed } = await this.#namespaces.deps.sync({ onProgress });
@@ -452,7 +454,7 @@ export class Session implements SessionApi {
         options.onProgress?.(text);
         this.#background.push({ type: 'progress', task: 'deps.sync', text }, text.length);
       }
-    } else if (launch.hasPackages()) launch.packages = await this.#namespaces.currentPackages();
+    } else if (sandboxConfig.hasPackages()) sandboxConfig.packages = await this.#namespaces.currentPackages();
   }
 
   /** A program in the sandbox of this session, beside its kernel. */

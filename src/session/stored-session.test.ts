@@ -7,39 +7,39 @@ import { checkOptions } from './session-options.ts';
 import { CellHistory, StoredSession } from './stored-session.ts';
 
 test('a session that cannot be opened because storage fails does not keep its key', async () => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'cella-ledger-'));
+  const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   await using storage = await FileStorage.open(dataDir);
   const options = checkOptions({ agentKey: 'a', storage, dataDir });
   const reading = vi.spyOn(storage.records, 'get').mockRejectedValueOnce(new Error('away'));
   await expect(StoredSession.open(options, dataDir)).rejects.toThrow('away');
   expect(reading).toHaveBeenCalledOnce();
-  const ledger = await StoredSession.open(options, dataDir);
-  await ledger.releaseLock();
+  const stored = await StoredSession.open(options, dataDir);
+  await stored.releaseLock();
 });
 
 test('what could not be written while the disk was full is written with what comes next', async () => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'cella-ledger-'));
+  const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   await using storage = await FileStorage.open(dataDir);
   const put = vi.spyOn(Object.getPrototypeOf(storage.records), 'put').mockRejectedValueOnce(new Error('full'));
   onTestFinished(() => put.mockRestore());
-  const ledger = await StoredSession.open(checkOptions({ agentKey: 'a', storage, dataDir }), dataDir);
-  ledger.opened(7);
+  const stored = await StoredSession.open(checkOptions({ agentKey: 'a', storage, dataDir }), dataDir);
+  stored.opened(7);
   await vi.waitFor(() => expect(put).toHaveBeenCalledOnce(), { timeout: 20_000 });
-  await ledger.close(2);
+  await stored.close(2);
   expect(await storage.records.get('a')).toMatchObject({ state: 'hibernated', executions: 2, pid: 7 });
 });
 
 test('closing tells that the last of it could not be written', async () => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'cella-ledger-'));
+  const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   await using storage = await FileStorage.open(dataDir);
   const put = vi.spyOn(Object.getPrototypeOf(storage.records), 'put').mockRejectedValueOnce(new Error('full'));
   onTestFinished(() => put.mockRestore());
   const options = checkOptions({ agentKey: 'a', storage, dataDir });
-  const ledger = await StoredSession.open(options, dataDir);
-  await expect(ledger.close(2)).rejects.toThrow('full');
+  const stored = await StoredSession.open(options, dataDir);
+  await expect(stored.close(2)).rejects.toThrow('full');
   await (await StoredSession.open(options, dataDir)).releaseLock();
 });
 

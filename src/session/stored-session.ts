@@ -72,7 +72,7 @@ export class StoredSession {
       lock = await storage.locks.acquire(agentKey);
       // Whoever takes the agent over finds what was saved last, and nothing that comes after it from here.
       const own = storage.fenced(lock);
-      const archive = new DurableCheckpoints(own.checkpoints, agentKey, {
+      const durableCheckpoints = new DurableCheckpoints(own.checkpoints, agentKey, {
         limitBytes: options.checkpointLimitMb * MB,
         seconds: options.checkpointTimeoutMs / 1000,
         clock: Date.now,
@@ -80,7 +80,7 @@ export class StoredSession {
       const known = settings.empty ? undefined : await own.records.get(agentKey);
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
       return new StoredSession(
-        { agentKey, storage: own, lock, durableCheckpoints: archive, releaseStorage: giveBack, ended },
+        { agentKey, storage: own, lock, durableCheckpoints, releaseStorage: giveBack, ended },
         record,
         place,
       );

@@ -93,8 +93,8 @@ export class KernelLease {
 
   /** What no other session has. */
   get #own() {
-    const { services: share, storage, definition } = this.#parts;
-    return { storage, ...share.kernelHooks(definition()) };
+    const { services, storage, definition } = this.#parts;
+    return { storage, ...services.kernelHooks(definition()) };
   }
 
   get #options() {

@@ -47,34 +47,37 @@ export class SessionRetention {
   }
 
   async afterExecution(): Promise<void> {
-    const { services: share, log: writer } = this.#parts;
-    const { maxBytes } = share.retention;
+    const { services, log: writer } = this.#parts;
+    const { maxBytes } = services.retention;
     if (maxBytes > 0 && writer.bytes - this.#appliedAt > maxBytes / 4) await this.apply();
     else await this.saveRecoveryPosition(SAVE_POSITION_EVERY);
   }
 
   /** Where there are so many events after the mark. */
   async saveRecoveryPosition(every = 1): Promise<void> {
-    const { services: share, log: writer, definition } = this.#parts;
+    const { services, log: writer, definition } = this.#parts;
     const { state: position, isComplete: sound } = writer;
     const open = position.open.length + position.turns.length;
     if (!sound || open > 0 || position.last - this.#savedPosition < every) return;
     this.#savedPosition = position.last;
-    await writeRecoveryPosition(share.storage, definition().id, position.last);
+    await writeRecoveryPosition(services.storage, definition().id, position.last);
   }
 
   async #applyNow(): Promise<void> {
-    const { services: share, log: writer, definition } = this.#parts;
+    const { services, log: writer, definition } = this.#parts;
     await writer.settled();
     this.#appliedAt = writer.bytes;
-    writer.recent.forget(await applyRetention(share, definition()));
+    writer.recent.forget(await applyRetention(services, definition()));
     await this.saveRecoveryPosition();
   }
 }
 
 /** For a session in which nothing runs and nothing begins meanwhile. Gives the floor of its log. */
-async function applyRetention(share: SessionServices, { id, ownerId, agentKey }: SessionDefinition): Promise<number> {
-  const { storage, dataDir, retention } = share;
+async function applyRetention(
+  services: SessionServices,
+  { id, ownerId, agentKey }: SessionDefinition,
+): Promise<number> {
+  const { storage, dataDir, retention } = services;
   const { maxAgeMs, maxBytes, maxFileBytes } = retention;
   const oldest = maxAgeMs > 0 ? Date.now() - maxAgeMs : 0;
   const floor = await storage.events.trim(storageKeyOf(ownerId, agentKey), {
@@ -83,7 +86,7 @@ async function applyRetention(share: SessionServices, { id, ownerId, agentKey }:
   });
   const outputs = new OutputFiles(dataDir, id);
   await outputs.trim({ olderThan: oldest, maxBytes: maxFileBytes > 0 ? maxFileBytes : Number.POSITIVE_INFINITY });
-  await new IdempotencyStore(storage.documents, outputs, id, share.requests).trim();
+  await new IdempotencyStore(storage.documents, outputs, id, services.requests).trim();
   return floor;
 }
 
@@ -101,8 +104,8 @@ export class RetentionTimer {
   #rounds = 0;
   #ended = false;
 
-  constructor(share: SessionServices, definitions: SessionDefinitions, open: OpenSessions) {
-    this.#services = share;
+  constructor(services: SessionServices, definitions: SessionDefinitions, open: OpenSessions) {
+    this.#services = services;
     this.#definitions = definitions;
     this.#open = open;
   }

@@ -62,10 +62,10 @@ export class ServerSession {
     whole: SessionServices,
     { definition, storage, lock, outputs, requests, makeLog: writer }: OpenedParts,
   ) {
-    const share = { ...whole, storage };
+    const services = { ...whole, storage };
     this.id = definition.id;
     this.storage = storage;
-    this.#services = share;
+    this.#services = services;
     this.#definition = definition;
     this.#outputs = outputs;
     this.#log = writer({
@@ -74,14 +74,14 @@ export class ServerSession {
     });
     this.#inputs = new PendingInputs(this.#log);
     this.#lease = new KernelLease({
-      services: share,
+      services,
       storage: userStorage(storage, definition.ownerId),
       definition: () => this.#definition,
       onSession: (session) => void this.#background.record(session),
       onHibernated: () => void this.logStateChange('hibernated').catch(() => {}), // the writer counts what is lost
     });
     this.#executions = new ExecutionQueue({
-      services: share,
+      services,
       log: this.#log,
       outputs,
       requests,
@@ -92,11 +92,11 @@ export class ServerSession {
     this.#background = new BackgroundRecorder({
       writer: this.#log,
       outputs,
-      limits: share.limits,
+      limits: services.limits,
       owner: (number) => this.#executions.executionOf(number),
     });
     this.#retention = new SessionRetention({
-      services: share,
+      services,
       log: this.#log,
       definition: () => this.#definition,
       runExclusive: (work) => this.#executions.runExclusive(work),
@@ -119,20 +119,20 @@ export class ServerSession {
       permissions: this.permissions,
       writer: this.#log,
       outputs,
-      bounds: share.limits,
+      bounds: services.limits,
       queueLimit: () => sessionSettings(this.#definition).queueLimit,
-      stopping: share.stopping,
-      agents: share.agents,
+      stopping: services.stopping,
+      agents: services.agents,
       requireConfirmed: () => this.requireConfirmed(),
       onEnded: (status) => {
-        share.counters.turns[status] = (share.counters.turns[status] ?? 0) + 1;
+        services.counters.turns[status] = (services.counters.turns[status] ?? 0) + 1;
       },
     });
     this.#submission = new ExecutionSubmission({
       requests,
       check: () => {
         this.#ending.checkOpen();
-        if (share.stopping()) throw stopping();
+        if (services.stopping()) throw stopping();
       },
       submit: (execution) => this.submit(execution),
     });
@@ -147,14 +147,14 @@ export class ServerSession {
       turns: this.turns,
       permissions: this.permissions,
       retention: this.#retention,
-      onOwnershipLost: () => share.onOwnershipLost(this),
+      onOwnershipLost: () => services.onOwnershipLost(this),
     });
     this.#ending.watchLock();
   }
 
   /** What ran when the server before this one ended is marked before anybody reads. */
-  static async open(share: SessionServices, known: SessionDefinition): Promise<ServerSession> {
-    const session = new ServerSession(share, await openParts(share, known));
+  static async open(services: SessionServices, known: SessionDefinition): Promise<ServerSession> {
+    const session = new ServerSession(services, await openParts(services, known));
     await session.permissions.recover().catch(async (error) => {
       await session.close().catch(() => {}); // what kept it from opening is told
       throw error;
@@ -397,18 +397,18 @@ interface OpenedParts {
   readonly makeLog: (told: Pick<SessionLogParts, 'onFailure' | 'resultOf'>) => SessionLog;
 }
 
-async function openParts(share: SessionServices, known: SessionDefinition): Promise<OpenedParts> {
-  const { dataDir, counters } = share;
+async function openParts(services: SessionServices, known: SessionDefinition): Promise<OpenedParts> {
+  const { dataDir, counters } = services;
   const { id, ownerId, agentKey } = known;
   const key = storageKeyOf(ownerId, agentKey);
   const outputs = new OutputFiles(dataDir, id);
-  const lock = await acquireSession(share.storage, key);
+  const lock = await acquireSession(services.storage, key);
   const recover = async () => {
     // Another server may have changed or deleted it before the lock was this one's.
-    const definition = await share.refetch(known);
-    const storage = share.storage.fenced(lock);
-    const requests = new IdempotencyStore(storage.documents, outputs, id, share.requests);
-    await share.leftovers?.claim(id, key);
+    const definition = await services.refetch(known);
+    const storage = services.storage.fenced(lock);
+    const requests = new IdempotencyStore(storage.documents, outputs, id, services.requests);
+    await services.leftovers?.claim(id, key);
     return { definition, storage, requests, ...(await recoverLog(storage, { key, sessionId: id, requests })) };
   };
   const { position, interrupted, ...recovered } = await recover().catch(async (error) => {

@@ -69,14 +69,14 @@ export class SessionEnding {
 
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError): Promise<void> {
-    const { lock, log: writer, lease: lodging, permissions, retention: upkeep } = this.#parts;
+    const { lock, log: writer, lease, permissions, retention } = this.#parts;
     permissions.leave();
     await this.#stop(why);
     await permissions.close();
     try {
-      await lodging.close();
+      await lease.close();
       await writer.settled();
-      await upkeep.saveRecoveryPosition();
+      await retention.saveRecoveryPosition();
     } finally {
       await this.#finish(why);
       await lock.release().catch(() => {}); // where storage is away, it ends by itself
@@ -85,12 +85,12 @@ export class SessionEnding {
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
   async destroy(): Promise<void> {
-    const { sessionId, lock, log: writer, outputs, requests, lease: lodging, turns, permissions } = this.#parts;
+    const { sessionId, lock, log: writer, outputs, requests, lease, turns, permissions } = this.#parts;
     await this.#stop(noSession(sessionId));
     await permissions.close();
     await writer.write({ type: 'session_state', change: 'deleted' }).catch(() => {}); // storage does not work; deleting tells
     await this.#finish('deleted');
-    await lodging.destroy();
+    await lease.destroy();
     await requests.remove();
     await turns.remove();
     await outputs.remove();
@@ -99,7 +99,7 @@ export class SessionEnding {
 
   /** Another server has it: what runs here ends at once, unsaved, and whoever waits or reads along is told. */
   async #ownershipLost(): Promise<void> {
-    const { log: writer, lease: lodging, permissions, onOwnershipLost: onForsaken } = this.#parts;
+    const { log: writer, lease, permissions, onOwnershipLost: onForsaken } = this.#parts;
     const why = ownedElsewhere();
     this.#why ??= why;
     onForsaken();
@@ -108,7 +108,7 @@ export class SessionEnding {
     this.abort(why);
     const over = this.#stop(why);
     // What they still want to write is refused.
-    await Promise.allSettled([lodging.abandon(), over, permissions.close()]);
+    await Promise.allSettled([lease.abandon(), over, permissions.close()]);
     await this.#finish(why);
   }
 

@@ -54,9 +54,9 @@ export class ExecutionQueue {
 
   constructor(parts: ExecutionQueueParts) {
     this.#parts = parts;
-    const { log: writer, requests, services: share } = parts;
+    const { log: writer, requests, services } = parts;
     const closed = () => this.#closed !== undefined;
-    this.#outcomes = new ExecutionOutcomes({ log: writer, requests, flushResults: share.flushResults, closed });
+    this.#outcomes = new ExecutionOutcomes({ log: writer, requests, flushResults: services.flushResults, closed });
   }
 
   get running(): string | undefined {
@@ -84,7 +84,7 @@ export class ExecutionQueue {
   }
 
   submit(execution: ServerExecution): void {
-    const { services: share, queueLimit } = this.#parts;
+    const { services, queueLimit } = this.#parts;
     this.#checkOpen();
     if (!this.#queue.free && this.#waiting >= queueLimit()) {
       throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${this.#waiting} executions wait for it already.`, {
@@ -92,13 +92,13 @@ export class ExecutionQueue {
       });
     }
     this.#waiting++;
-    share.counters.queued++;
+    services.counters.queued++;
     const takeBack = () => execution.fail(cancelledError());
     execution.signal.addEventListener('abort', takeBack, { once: true });
     const perform = async () => {
       execution.signal.removeEventListener('abort', takeBack);
       this.#waiting--;
-      share.counters.queued--;
+      services.counters.queued--;
       await this.#perform(execution);
     };
     this.#queue.run(perform).catch((error) => execution.fail(error));
@@ -139,7 +139,7 @@ export class ExecutionQueue {
   }
 
   async #perform(execution: ServerExecution): Promise<void> {
-    const { services: share, lease: lodging } = this.#parts;
+    const { services, lease } = this.#parts;
     const { signal } = execution;
     this.#checkOpen();
     if (signal.aborted) throw cancelledError();
@@ -147,14 +147,14 @@ export class ExecutionQueue {
     const leave = () => stop.abort();
     signal.addEventListener('abort', leave, { once: true });
     this.#running = { execution, stop, began: performance.now() };
-    share.counters.running++;
+    services.counters.running++;
     try {
-      await lodging.use((session) => this.#run(session, execution, stop.signal));
+      await lease.use((session) => this.#run(session, execution, stop.signal));
     } catch (error) {
       this.#count('failed');
       throw error;
     } finally {
-      share.counters.running--;
+      services.counters.running--;
       this.#running = undefined;
       this.#lastEnded = execution.id;
       signal.removeEventListener('abort', leave);
@@ -162,10 +162,10 @@ export class ExecutionQueue {
   }
 
   async #run(session: Session, execution: ServerExecution, signal: AbortSignal): Promise<void> {
-    const { log: writer, outputs, services: share, inputs } = this.#parts;
+    const { log: writer, outputs, services, inputs } = this.#parts;
     const keyed = execution.request !== undefined;
-    const started = writer.write(await startedEvent(execution, outputs, share.limits), {
-      size: Math.min(execution.code.length, share.limits.eventBytes),
+    const started = writer.write(await startedEvent(execution, outputs, services.limits), {
+      size: Math.min(execution.code.length, services.limits.eventBytes),
       flushed: keyed,
       // A cell that is over at once is one write with its result.
       soon: !keyed,
@@ -174,7 +174,7 @@ export class ExecutionQueue {
     // What must not run twice does not begin before that is written down.
     if (keyed) await started;
     try {
-      await using recorder = new ExecutionRecorder(execution.id, writer, outputs, share.limits);
+      await using recorder = new ExecutionRecorder(execution.id, writer, outputs, services.limits);
       const result = await this.#record(session, execution, { recorder, signal });
       inputs.end(execution.id);
       await this.#outcomes.finish(execution, recorder, { ended: result, onWritten: () => this.#count(result.status) });
@@ -189,10 +189,10 @@ export class ExecutionQueue {
     execution: ServerExecution,
     { recorder, signal }: { readonly recorder: ExecutionRecorder; readonly signal: AbortSignal },
   ): Promise<ResultEvent> {
-    const { inputs, lease: lodging } = this.#parts;
+    const { inputs, lease } = this.#parts;
     let result: ResultEvent | undefined;
     // With the kernel its threads have ended: nobody asks for the numbers that it had.
-    if (!lodging.awake) this.#byNumber.clear();
+    if (!lease.awake) this.#byNumber.clear();
     const events = session.stream(execution.code, toExecuteOptions(execution, signal));
     this.#byNumber.set(session.executions, execution.id);
     for await (const event of events) {
