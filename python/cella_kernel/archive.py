@@ -14,8 +14,9 @@ import warnings
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from . import frames, processes
-from .durable import loading, saving
-from .durable.names import MOST_NAMES, brief, shown
+from .durable import load as durable_load
+from .durable import save as durable_save
+from .durable.variables import MOST_NAMES, shorten_name, shorten_reason
 from .frames import Channel
 from .sandbox import linux
 from .sandbox.linux import LayerError
@@ -77,7 +78,7 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
         if linux.supported():
             linux.adopt_orphans()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        told = saving.save(namespace, cells, emitter(send), limit_bytes=limit_bytes, seconds=seconds)
+        told = durable_save.save(namespace, cells, emitter(send), limit_bytes=limit_bytes, seconds=seconds)
         send(frames.SAVED, answer(told))
     except BaseException as error:
         send(frames.SAVED, answer(NOTHING, failed="%s: %s" % (type(error).__name__, error)))
@@ -102,7 +103,7 @@ def emitter(send: Send) -> Callable[[Dict[str, Any], Any], None]:
 
 def answer(told: Dict[str, Any], **more: str) -> bytes:
     python = "%d.%d.%d" % sys.version_info[:3]
-    return pack({"python": python, "saved": _named(told["saved"]), "lost": told["lost"], **{key: brief(text) for key, text in more.items()}})
+    return pack({"python": python, "saved": _named(told["saved"]), "lost": told["lost"], **{key: shorten_reason(text) for key, text in more.items()}})
 
 
 def _named(names: List[str]) -> List[str]:
@@ -165,9 +166,9 @@ class Delivery:
         return None
 
     def load(self, namespace: Dict[str, Any], python: str, remember: Callable[[str, str], None]) -> Dict[str, Any]:
-        told = loading.load(namespace, self._segments, python=python)
+        told = durable_load.load(namespace, self._segments, python=python)
         for name, text in told.get("cells", {}).items():
             remember(name, text)
         # A checkpoint may come from before these bounds, or be damaged.
-        lost = [{"name": shown(one["name"]), "reason": one["reason"]} for one in told["lost"][:MOST_NAMES]]
-        return {"restored": [shown(name) for name in _named(told["restored"])[:MOST_NAMES]], "lost": lost}
+        lost = [{"name": shorten_name(one["name"]), "reason": one["reason"]} for one in told["lost"][:MOST_NAMES]]
+        return {"restored": [shorten_name(name) for name in _named(told["restored"])[:MOST_NAMES]], "lost": lost}

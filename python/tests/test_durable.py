@@ -18,8 +18,8 @@ import warnings
 from types import ModuleType
 from typing import Any, Dict, List, Tuple
 
-from cella_kernel.durable.loading import load
-from cella_kernel.durable.saving import save
+from cella_kernel.durable.load import load
+from cella_kernel.durable.save import save
 
 Segments = List[Tuple[Dict[str, Any], bytes]]
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -62,7 +62,7 @@ def program(names):
     import json, pickle, sys
     path, segments, python, expressions = pickle.load(sys.stdin.buffer)
     sys.path[:0] = path
-    from cella_kernel.durable.loading import load
+    from cella_kernel.durable.load import load
     told = load(names, segments, python=python)
     print(json.dumps([told, [eval(text, names) for text in expressions]]))
 program(globals())

@@ -10,6 +10,6 @@ A segment is a header and bytes. The header says how the bytes are read (`kind`)
     cells    JSON: the texts of the cells that functions and classes come from
     random   a pickle: the states of `random` and of numpy's global generator
 
-They come in load order: what a segment refers to by name lies in an earlier one. `saving.save` makes them and
-`loading.load` reads them.
+They come in load order: what a segment refers to by name lies in an earlier one. `save.save` makes them and
+`load.load` reads them.
 """

@@ -1,15 +1,56 @@
-"""What is known of a save so far. Each piece is an event, so that it outlives the worker that found it out."""
+"""What is known of a save so far: each fact is an event, so that it outlives the worker that found it out.
+
+Also here: the progress of a worker in shared memory, and which variables cannot be saved, however they are pickled.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set, Tuple
+import json
+import mmap
+import struct
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from . import grouping
-from .grouping import Group, Names, Record
-from .names import LAST_RESULTS
-from .progress import Progress
-from .scene import module_name
-from .workers import Ending, Event
+from . import groups
+from .groups import Group, Names, Record
+from .variables import LAST_RESULTS, module_name
+from .worker import Event, WorkerEnd
+
+_LAYOUT = struct.Struct("QII")
+# The first stands for nothing yet.
+_STAGES = ("", "save", "load", "extra")
+
+
+class Progress:
+    def __init__(self, names: Iterable[str]) -> None:
+        self._memory = mmap.mmap(-1, mmap.PAGESIZE)
+        self._names: List[str] = list(names)
+        self._numbers: Dict[str, int] = {name: number for number, name in enumerate(self._names)}
+        self._count = 0
+
+    def turn_to(self, stage: str, name: str) -> None:
+        """`stage` is "save" or "load" for a name, "extra" for a segment that brings none."""
+        self._count += 1
+        _LAYOUT.pack_into(self._memory, 0, self._count, _STAGES.index(stage), self._numbers[name])
+
+    def forget(self) -> None:
+        """For a new worker."""
+        self._count = self.steps()
+        _LAYOUT.pack_into(self._memory, 0, self._count, 0, 0)
+
+    def steps(self) -> int:
+        """Grows with everything that is turned to."""
+        count: int = _LAYOUT.unpack_from(self._memory)[0]
+        return count
+
+    def at(self) -> Optional[Tuple[str, str]]:
+        _, stage, number = _LAYOUT.unpack_from(self._memory)
+        if not 0 < stage < len(_STAGES) or number >= len(self._names):
+            return None
+        return _STAGES[stage], self._names[number]
+
+    def close(self) -> None:
+        self._memory.close()
+
 
 # Segments that bring no names.
 EXTRAS = ("cwd", "random")
@@ -44,7 +85,7 @@ class Plan:
         elif kind == "extra":
             self.extras[rest[0]] = (self.end, rest[1]) if rest[1] is not None else None
             self.end += rest[1] or 0
-        elif kind == "surveyed":
+        elif kind == "tried":
             record = self.records[rest[0]] = self._take(rest[1])
             self.kept += record.size if record.offset >= 0 else 0
         elif kind == "written":
@@ -57,7 +98,7 @@ class Plan:
             self.failure = rest[0]
 
     def _take(self, fields: List[Any]) -> Record:
-        record = grouping.record_from(fields)
+        record = groups.record_from(fields)
         self.end = max(self.end, record.offset + record.size, sum(record.bonds))
         return record
 
@@ -69,11 +110,11 @@ class Plan:
             self.source_only.pop(name, None)
             self.lost[name] = reason
 
-    def blame(self, ending: Ending) -> List[Event]:
+    def blame(self, ending: WorkerEnd) -> List[Event]:
         """The events that a worker's end stands for: what it was at could not be done."""
         stage, name = self.progress.at() or ("", "")
         if self.failure:
-            ending, self.failure = Ending("failed (%s)" % self.failure, is_late=False), ""
+            ending, self.failure = WorkerEnd("failed (%s)" % self.failure, is_late=False), ""
         if stage == "extra":
             return [["extra", name, None]]
         if stage == "load":
@@ -117,7 +158,7 @@ class Plan:
         """In load order. A definition that comes from its source is a group of its own, which refers to nothing."""
         names = [*self.definitions(), *self.pickled()]
         records = {name: self.record(name) for name in names if self.is_known(name)}
-        return grouping.group(records, {id(self.values[name]): name for name in reversed(list(records))})
+        return groups.group(records, {id(self.values[name]): name for name in reversed(list(records))})
 
     def is_known(self, name: str) -> bool:
         return name in self.records or name in self.source_only
@@ -137,4 +178,55 @@ class Plan:
 
 
 # Its size is counted with what is known of the name.
-_FROM_SOURCE = Record(offset=0, size=0, has_code=True, needs=[], files=[], shares=[], parties=[], bonds=(0, 0))
+_FROM_SOURCE = Record(offset=0, size=0, has_code=True, needs=[], files=[], shares=[], sharers=[], bonds=(0, 0))
+
+
+def next_losses(plan: Plan, groups: List[Group]) -> List[Event]:
+    """The next names to give up, each with the reason. Groups are to be made anew after it, and looked at again."""
+    for find in (_without_needs(plan), _unlinkable(plan), _over_cap(plan, groups)):
+        found = dict(find)
+        if found:
+            return [["lost", name, reason] for name, reason in found.items()]
+    return []
+
+
+def _without_needs(plan: Plan) -> Iterator[Tuple[str, str]]:
+    for name, record in plan.records.items():
+        for need in record.needs:
+            if need in plan.lost:
+                yield name, "it needs %r, which could not be saved: %s" % (need, plan.lost[need])
+                break
+
+
+def _unlinkable(plan: Plan) -> Iterator[Tuple[str, str]]:
+    for name, others in groups.unlinkable(plan.records):
+        with_whom = ", ".join(map(repr, others)) or "another array in it"
+        yield name, "it shares memory with %s, which only plain numpy arrays can keep" % with_whom
+
+
+def _over_cap(plan: Plan, groups: List[Group]) -> Iterator[Tuple[str, str]]:
+    """The smallest groups come first. Of one that is too large, the largest name goes, so that the others may stay."""
+    sizes: Dict[Group, int] = {group: _size(plan, group) for group in groups}
+    taken = _fixed_bytes(plan)
+    for group in sorted(groups, key=lambda group: sizes[group]):
+        taken += sizes[group]
+        if taken > plan.limit_bytes:
+            own = {name: plan.record(name).size for name in group.names}
+            name = max(own, key=lambda name: (own[name], name in LAST_RESULTS))
+            figures = megabytes(own[name]), megabytes(plan.limit_bytes)
+            yield name, "over the size cap: it takes %s, and %s are all" % figures
+
+
+def _size(plan: Plan, group: Group) -> int:
+    """What is known of it: names that share things take less together than each alone."""
+    form = plan.form(group)
+    return form.size if form is not None else max(plan.record(name).size for name in group.names)
+
+
+def _fixed_bytes(plan: Plan) -> int:
+    extras = sum(place[1] for place in plan.extras.values() if place is not None)
+    return extras + sum(len(json.dumps(facts)) for facts in plan.facts.values() if facts)
+
+
+def megabytes(count: int) -> str:
+    return "%.1f MB" % (count / (1 << 20))

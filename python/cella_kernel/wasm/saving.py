@@ -12,14 +12,14 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
-from contextlib import contextmanager
 
 from .. import archive, frames
-from ..durable import saving
-from ..durable.verifying import Verifier
-from ..durable.workers import Ending, Report
+from ..durable import save as durable_save
+from ..durable.trial import TrialLoader
+from ..durable.worker import Report, WorkerEnd
 from .bell import Bell
 from .names import Names
 
@@ -32,7 +32,7 @@ class Late(BaseException):
     """Its text says how long was too long."""
 
 
-class _SilentVerifier(Verifier):
+class _SilentLoader(TrialLoader):
     """Copies that are let go of must not run the code's `__del__`: it would close what belongs to the originals."""
 
     def _load(self, group: Any) -> Dict[str, Any]:
@@ -52,9 +52,9 @@ def save(
         try:
             with _aside():
                 run = functools.partial(_run, bell)
-                means = saving.Means(run, _SilentVerifier)
-                told = saving.save(
-                    namespace, cells, archive.emitter(send), limit_bytes=limit_bytes, seconds=seconds, means=means
+                method = durable_save.SaveMethod(run, _SilentLoader)
+                told = durable_save.save(
+                    namespace, cells, archive.emitter(send), limit_bytes=limit_bytes, seconds=seconds, method=method
                 )
         finally:
             moment.put_back()
@@ -71,9 +71,9 @@ def _run(
     *,
     steps: Callable[[], int],
     until: float,
-    patience: Callable[[], float],
+    timeout: Callable[[], float],
     memory_bytes: int,
-) -> Optional[Ending]:
+) -> Optional[WorkerEnd]:
     """Instead of a worker: what it finds out is known here as it goes."""
     step, allowed, deadline = -1, 0.0, 0.0
 
@@ -82,7 +82,7 @@ def _run(
         hangs = steps() == step and monotonic() >= deadline
         waited = allowed
         if hangs or steps() != step:
-            step, allowed = steps(), max(min(patience(), until - monotonic()), _LEAST_S)
+            step, allowed = steps(), max(min(timeout(), until - monotonic()), _LEAST_S)
             deadline = monotonic() + allowed
         bell.alarm(_LOOK_S)
         if hangs:
@@ -93,7 +93,7 @@ def _run(
     try:
         work(_nobody)
     except Late as error:
-        return Ending(str(error), is_late=True)
+        return WorkerEnd(str(error), is_late=True)
     finally:
         bell.alarm(0)
         signal.signal(signal.SIGALRM, before)

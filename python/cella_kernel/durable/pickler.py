@@ -9,9 +9,9 @@ import pickle
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Callable, Container, Dict, List, Optional, Set, Tuple
 
-from . import arrays, code, reducers, sharing
-from .live import Unsaveable, describe, words_for
-from .scene import Scene, module_name
+from . import reducers, sharing
+from .unsaveable import Unsaveable, describe, words_for
+from .variables import NamedObjects, module_name
 
 Reference = Optional[Tuple[str, ...]]
 Visitor = Callable[["Hooks", Any], Reference]
@@ -21,9 +21,9 @@ _PROTOCOL = 5
 class Hooks:
     """Goes before a pickler in the order of its bases. One pickler may dump several values, with one memo."""
 
-    def __init__(self, file: Any, scene: Scene, group: Container[str], linked: Container[int]) -> None:
+    def __init__(self, file: Any, named_objects: NamedObjects, group: Container[str], linked: Container[int]) -> None:
         super().__init__(file, _PROTOCOL)  # type: ignore[call-arg]
-        self._scene = scene
+        self._named_objects = named_objects
         self._group = group
         self._linked = linked
         # What was found on the way: names that this refers to, and whether anything is code, of which cells.
@@ -35,7 +35,7 @@ class Hooks:
         self.views: List[Tuple[Any, Any]] = []
         self.module_globals: Dict[int, str] = {}
         # cloudpickle makes a dict of what a function uses, except for these, which it takes as they are.
-        self.globals_ref: Dict[int, Any] = {id(scene.namespace): scene.namespace}
+        self.globals_ref: Dict[int, Any] = {id(named_objects.namespace): named_objects.namespace}
 
     def persistent_id(self, value: Any) -> Reference:
         visit = _VISITORS[type(value)]
@@ -44,16 +44,16 @@ class Hooks:
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
         if kind is FunctionType:
-            return code.reduce_function(self, value)
+            return reducers.reduce_function(self, value)
         if issubclass(kind, type):
-            return code.reduce_class(self, value)
+            return reducers.reduce_class(self, value)
         reduce = _REDUCERS[kind]
         if reduce is not None:
             return reduce(self, value)
-        if self._linked and kind is arrays.array_type():
-            owner = arrays.owner_of(value)
+        if self._linked and kind is sharing.array_type():
+            owner = sharing.owner_of(value)
             if owner is not value and id(owner) in self._linked:
-                return arrays.reduce_view(value, owner)
+                return sharing.reduce_view(value, owner)
         return NotImplemented
 
     def by_value(self, value: Any) -> Any:
@@ -62,29 +62,29 @@ class Hooks:
         return NotImplemented if below is None else below(value)
 
     def _visit_named(self, value: Any) -> Reference:
-        name = self._scene.named.get(id(value))
+        name = self._named_objects.named.get(id(value))
         if name is None or name in self._group:
             return None
         self.needs.add(name)
         return ("name", name)
 
     def _visit_class(self, value: Any) -> Reference:
-        if id(value) in self._scene.named:
+        if id(value) in self._named_objects.named:
             return self._visit_named(value)
-        path = self._scene.path_to(value) if module_name(value) == "__main__" else None
+        path = self._named_objects.path_to(value) if module_name(value) == "__main__" else None
         if path is None or path.split(".")[0] in self._group:
             return None
         self.needs.add(path.split(".")[0])
         return ("name", path)
 
     def _visit_state(self, value: Any) -> Reference:
-        if id(value) in self._scene.named:
+        if id(value) in self._named_objects.named:
             return self._visit_named(value)
         self.seen.append(value)
         return None
 
     def _visit_dict(self, value: Any) -> Reference:
-        if value is self._scene.namespace:
+        if value is self._named_objects.namespace:
             return ("namespace",)
         if id(value) in self.module_globals:
             return ("globals", self.module_globals[id(value)])
@@ -104,14 +104,14 @@ class Hooks:
         return None
 
     def _visit_module(self, value: Any) -> Reference:
-        return ("main",) if value.__dict__ is self._scene.namespace else self._visit_named(value)
+        return ("main",) if value.__dict__ is self._named_objects.namespace else self._visit_named(value)
 
     def _visit_memory(self, value: Any) -> Reference:
         """An array or a buffer: others may lie in its memory, and it in that of another."""
         reference = self._visit_named(value)
         if reference is None:
             self.seen.append(value)
-            owner = arrays.owner_of(value)
+            owner = sharing.owner_of(value)
             if owner is not None and owner is not value:
                 self.views.append((owner, value))
         return reference
@@ -119,7 +119,7 @@ class Hooks:
     def _refuse(self, value: Any) -> Reference:
         if reducers.is_stream(value):
             return None
-        if self._scene.named.get(id(value)) in self._scene.hosts:
+        if self._named_objects.named.get(id(value)) in self._named_objects.hosts:
             return self._visit_named(value)
         raise Unsaveable(describe(value, words_for(type(value)) or "a live object"), value)
 
@@ -154,7 +154,7 @@ def _visitor(kind: type) -> Optional[Visitor]:
         return Hooks._visit_named
     if words_for(kind) is not None:
         return Hooks._refuse
-    if arrays.has_memory(kind):
+    if sharing.has_memory(kind):
         return Hooks._visit_memory
     return None if sharing.is_plain(kind) else Hooks._visit_state
 
@@ -162,7 +162,7 @@ def _visitor(kind: type) -> Optional[Visitor]:
 _types: List[Any] = []
 
 
-def pickler(file: Any, scene: Scene, group: Container[str], linked: Container[int] = ()) -> Any:
+def make_pickler(file: Any, named_objects: NamedObjects, group: Container[str], linked: Container[int] = ()) -> Any:
     """cloudpickle is the code's own package: it is looked for when it is first needed, in a process of its own."""
     if not _types:
         base: Any = pickle.Pickler
@@ -173,4 +173,4 @@ def pickler(file: Any, scene: Scene, group: Container[str], linked: Container[in
         except Exception:
             pass  # none, or one that cannot be used: functions and classes come back from their sources
         _types.append(type("Pickler", (Hooks, base), {}))
-    return _types[0](file, scene, group, linked)
+    return _types[0](file, named_objects, group, linked)

@@ -1,11 +1,10 @@
-"""Names that must come back together, and the order in which groups of them load."""
+"""Groups of variables that must come back together, and the order in which groups load."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Set, Tuple
 
-from .bonds import Party
-from .circles import circles
+from .sharing import MemorySharer
 
 Names = Tuple[str, ...]
 
@@ -24,7 +23,7 @@ class Record(NamedTuple):
     # Names that reach an object that it reaches too.
     shares: List[str]
     # Names, itself among them, whose arrays overlap with its own, and in whose memory.
-    parties: List[Party]
+    sharers: List[MemorySharer]
     # Where its bonds lie.
     bonds: Tuple[int, int]
 
@@ -36,25 +35,25 @@ class Group(NamedTuple):
     linked: FrozenSet[int]
 
 
-def shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, Party]]:
+def shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, MemorySharer]]:
     """By owner and name, all that overlap with something. What is lost does not count."""
-    owners: Dict[int, Dict[str, Party]] = {}
+    owners: Dict[int, Dict[str, MemorySharer]] = {}
     for record in records.values():
-        for party in record.parties:
-            if party.name in records:
-                owners.setdefault(party.owner, {})[party.name] = party
+        for sharer in record.sharers:
+            if sharer.name in records:
+                owners.setdefault(sharer.owner, {})[sharer.name] = sharer
     return {
-        owner: parties for owner, parties in owners.items()
-        if len(parties) > 1 or any(party.overlaps for party in parties.values())
+        owner: sharers for owner, sharers in owners.items()
+        if len(sharers) > 1 or any(sharer.overlaps for sharer in sharers.values())
     }
 
 
 def unlinkable(records: Dict[str, Record]) -> Iterator[Tuple[str, List[str]]]:
     """Names with an array that overlaps with others and cannot be saved as a view, and the names of the others."""
-    for parties in shared_memory(records).values():
-        for name, party in parties.items():
-            if not party.can_be_views:
-                yield name, sorted(set(parties) - {name})
+    for sharers in shared_memory(records).values():
+        for name, sharer in sharers.items():
+            if not sharer.can_be_views:
+                yield name, sorted(set(sharers) - {name})
 
 
 def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
@@ -65,14 +64,14 @@ def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
         unions.join_all([name, *record.shares])
     linked: Dict[str, Set[int]] = {name: set() for name in records}
     needs = {name: set(record.needs) for name, record in records.items()}
-    for owner, parties in shared_memory(records).items():
-        for name, party in parties.items():
-            if party.has_views:
+    for owner, sharers in shared_memory(records).items():
+        for name, sharer in sharers.items():
+            if sharer.has_views:
                 linked[name].add(owner)
                 # Views of an array that has a name refer to it by that name.
                 needs[name] |= {named[owner]} if owner in named else set()
         if owner not in named:
-            unions.join_all(list(parties))
+            unions.join_all(list(sharers))
     order = _order(needs, unions)
     members = unions.members(records)
     return [_merge(members[root], needs, linked) for root in order]
@@ -84,7 +83,7 @@ def _order(needs: Dict[str, Set[str]], unions: "_Unions") -> List[str]:
     for name, others in needs.items():
         graph.setdefault(unions.root(name), []).extend(unions.root(other) for other in sorted(others) if other in needs)
     order: List[str] = []
-    for circle in circles(graph):
+    for circle in components(graph):
         unions.join_all(circle)
         order.append(unions.root(circle[0]))
     return order
@@ -120,5 +119,55 @@ class _Unions:
 
 def record_from(fields: List[Any]) -> Record:
     """From what a worker told."""
-    offset, size, has_code, needs, files, shares, parties, bonds = fields
-    return Record(offset, size, has_code, needs, files, shares, [Party(*party) for party in parties], tuple(bonds))
+    offset, size, has_code, needs, files, shares, sharers, bonds = fields
+    return Record(offset, size, has_code, needs, files, shares, [MemorySharer(*sharer) for sharer in sharers], tuple(bonds))
+
+
+def components(graph: Dict[str, List[str]]) -> Iterator[List[str]]:
+    """Groups of nodes that reach each other, each after all that it refers to. Most groups are a single node."""
+    search = _Search(graph)
+    for node in graph:
+        if node not in search.number:
+            yield from search.visit(node)
+
+
+class _Search:
+    def __init__(self, graph: Dict[str, List[str]]) -> None:
+        self._graph = graph
+        # In the order in which nodes are reached; the lowest that each leads back to; those whose group is not known.
+        self.number: Dict[str, int] = {}
+        self._lowest: Dict[str, int] = {}
+        self._open: List[str] = []
+        self._calls: List[Tuple[str, Iterator[str]]] = []
+
+    def visit(self, start: str) -> Iterator[List[str]]:
+        self._enter(start)
+        while self._calls:
+            node, others = self._calls[-1]
+            for other in others:
+                if other not in self.number:
+                    self._enter(other)
+                    break
+                self._leads_to(node, self.number[other])
+            else:
+                self._calls.pop()
+                if self._lowest[node] == self.number[node]:
+                    yield self._take(node)
+                elif self._calls:
+                    self._leads_to(self._calls[-1][0], self._lowest[node])
+
+    def _enter(self, node: str) -> None:
+        self.number[node] = self._lowest[node] = len(self.number)
+        self._open.append(node)
+        self._calls.append((node, iter(self._graph[node])))
+
+    def _leads_to(self, node: str, number: int) -> None:
+        self._lowest[node] = min(self._lowest[node], number)
+
+    def _take(self, node: str) -> List[str]:
+        found: List[str] = []
+        while not found or found[-1] != node:
+            found.append(self._open.pop())
+            # No way back leads through what is done.
+            self.number[found[-1]] = len(self._graph)
+        return found[::-1]

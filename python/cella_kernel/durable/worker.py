@@ -1,6 +1,6 @@
-"""A worker: a fork that does what may hang, crash, print or take all memory, and tells its parent what it finds out.
+"""A worker: a fork that does what may hang, crash, print or use up memory, and reports to its parent.
 
-What it tells are JSON lists, one a line.
+Reports are JSON lists, one a line. A worker prints nothing, and its memory is limited.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from time import monotonic  # by itself: code that freezes time for its tests do
 from typing import Any, Callable, List, NamedTuple, Optional
 
 from ..sandbox import linux
-from . import confinement
-from .live import brief
+from .unsaveable import describe_error
 
 Event = List[Any]
 Report = Callable[[Event], None]
 
 
-class Ending(NamedTuple):
+class WorkerEnd(NamedTuple):
     """What became of a worker that did not get to its end: "took longer than 2.0 s"."""
 
     words: str
@@ -41,12 +40,12 @@ def run(
     *,
     steps: Callable[[], int],
     until: float,
-    patience: Callable[[], float],
+    timeout: Callable[[], float],
     memory_bytes: int,
-) -> Optional[Ending]:
+) -> Optional[WorkerEnd]:
     """Returns None when the work is done, else what became of it.
 
-    Whenever `steps` has grown, the worker has `patience` seconds again. `until` is the end of all patience.
+    Whenever `steps` has grown, the worker has `timeout` seconds again. `until` is the end of all timeouts.
     """
     reader, writer = os.pipe()
     try:
@@ -56,7 +55,7 @@ def run(
                 _be_worker(work, reader, writer, memory_bytes)
         finally:
             os.close(writer)
-        return _Watch(pid, reader, heard).follow(steps, until, patience)
+        return _Watch(pid, reader, heard).follow(steps, until, timeout)
     finally:
         os.close(reader)
 
@@ -74,7 +73,7 @@ class _Watch:
         self._rest = b""
         self._done = False
 
-    def follow(self, steps: Callable[[], int], until: float, patience: Callable[[], float]) -> Optional[Ending]:
+    def follow(self, steps: Callable[[], int], until: float, timeout: Callable[[], float]) -> Optional[WorkerEnd]:
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
         step, allowed, deadline = -1, 0.0, 0.0
@@ -82,10 +81,10 @@ class _Watch:
             while not self._done:
                 now = monotonic()
                 if steps() != step:
-                    step, allowed = steps(), min(patience(), until - now)
+                    step, allowed = steps(), min(timeout(), until - now)
                     deadline = now + allowed
                 if now >= deadline:
-                    return Ending("took longer than %.1f s" % max(allowed, 0), is_late=True)
+                    return WorkerEnd("took longer than %.1f s" % max(allowed, 0), is_late=True)
                 if poll.poll(1000 * min(deadline - now, _LOOK_S)):
                     if not self._take_in(os.read(self._reader, 1 << 20)):
                         break
@@ -93,7 +92,7 @@ class _Watch:
                     break
         finally:
             status = self._end()
-        return None if self._done else Ending(_became(status), is_late=False)
+        return None if self._done else WorkerEnd(_became(status), is_late=False)
 
     def _take_in(self, data: bytes) -> bool:
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -134,13 +133,13 @@ def _be_worker(work: Callable[[Report], None], reader: int, writer: int, memory_
         os.setsid()
         if linux.supported():
             linux.die_with_parent()
-        confinement.be_quiet()
-        confinement.be_modest(memory_bytes)
+        be_quiet()
+        be_modest(memory_bytes)
         report = _reporter(writer)
         work(report)
         report(["done"])
     except BaseException as error:
-        os.write(writer, json.dumps(["failed", brief(error)]).encode() + b"\n")
+        os.write(writer, json.dumps(["failed", describe_error(error)]).encode() + b"\n")
     finally:
         os._exit(0)
 
@@ -163,3 +162,55 @@ def _reporter(writer: int) -> Report:
             kind, told = event[0], monotonic()
 
     return report
+
+
+try:
+    import resource
+except ImportError:
+    pass  # in WebAssembly, which has no workers to confine either
+
+# Enough for a linked list of some thousand objects, and a stack that holds it.
+_DEEPEST = 10_000
+_STACK_BYTES = 64 << 20
+
+
+def be_quiet() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    for number in (signal.SIGINT, signal.SIGXFSZ, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def be_modest(memory_bytes: int) -> None:
+    """No more memory than is in use now, as much again for what is loaded, and `memory_bytes`; a deep stack.
+
+    Where memory runs out all the same, this process goes before the kernel.
+    """
+    sys.setrecursionlimit(max(_DEEPEST, sys.getrecursionlimit()))
+    _set_limit(resource.RLIMIT_STACK, _STACK_BYTES, at_least=True)
+    try:
+        with open("/proc/self/oom_score_adj", "w") as score:
+            score.write("1000")
+    except OSError:
+        pass  # no /proc, or not ours to write
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            mapped, resident = (int(pages) * resource.getpagesize() for pages in file.read().split()[:2])
+    except (OSError, ValueError):
+        return  # no /proc: the limits of the sandbox hold alone
+    _set_limit(resource.RLIMIT_AS, mapped + resident + memory_bytes, at_least=False)
+
+
+def _set_limit(kind: int, value: int, at_least: bool) -> None:
+    soft, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    if soft == resource.RLIM_INFINITY:
+        wanted = soft if at_least else value
+    else:
+        wanted = max(soft, value) if at_least else min(soft, value)
+    try:
+        resource.setrlimit(kind, (wanted, hard))
+    except (OSError, ValueError):
+        pass  # refused: what is in force stays

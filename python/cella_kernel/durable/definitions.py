@@ -1,8 +1,8 @@
-"""The statement that defines a function or class, cut out of the cell that it was written in.
+"""Functions and classes by their source: the statement is cut out of its cell when saved, and run again when loaded.
 
-This is what comes back where no code can: in another minor version of Python, or where it was saved without
-cloudpickle. A class is defined again with its decorators. A function is defined without them where it is itself what
-was written, as a decorator then has done its work elsewhere; else, as behind functools.lru_cache, with them.
+Used if code cannot be loaded: in another minor version of Python, or if it was saved without cloudpickle. A class is
+defined again with its decorators. A function is defined without them if it is itself what was written, as a decorator
+has then done its work elsewhere; else, as behind functools.lru_cache, with them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FACTORIES = frozenset((
 ))
 
 
-class Cells:
+class CellTexts:
     """The cells' texts, each parsed when it is first looked at."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
@@ -52,8 +52,8 @@ class Cells:
         return self._parsed[file]
 
 
-def extract(name: str, value: Any, cells: Cells) -> Optional[Dict[str, Any]]:
-    """What `defining.define` takes; None where the value was not written at the top of a cell that is known."""
+def extract(name: str, value: Any, cells: CellTexts) -> Optional[Dict[str, Any]]:
+    """What `define` takes; None where the value was not written at the top of a cell that is known."""
     found = _find_class(value, cells) if isinstance(value, type) else _find_function(value, cells)
     if found is None and not isinstance(value, FunctionType):
         found = _find_call(name, cells)
@@ -74,7 +74,7 @@ def extract(name: str, value: Any, cells: Cells) -> Optional[Dict[str, Any]]:
     }
 
 
-def _find_function(value: Any, cells: Cells) -> Optional[Tuple[str, Definition]]:
+def _find_function(value: Any, cells: CellTexts) -> Optional[Tuple[str, Definition]]:
     code = written_code(value)
     if code is None or code.co_name == "<lambda>":
         return None
@@ -84,7 +84,7 @@ def _find_function(value: Any, cells: Cells) -> Optional[Tuple[str, Definition]]
     return None
 
 
-def _find_class(value: type, cells: Cells) -> Optional[Tuple[str, Definition]]:
+def _find_class(value: type, cells: CellTexts) -> Optional[Tuple[str, Definition]]:
     """A class does not say where it was written; its methods do. Without any, its last definition is taken."""
     codes = [written_code(item) for item in vars(value).values()]
     own = [code for code in codes if code is not None and code.co_filename in cells.texts]
@@ -100,7 +100,7 @@ def _find_class(value: type, cells: Cells) -> Optional[Tuple[str, Definition]]:
     return None
 
 
-def _find_call(name: str, cells: Cells) -> Optional[Tuple[str, Definition]]:
+def _find_call(name: str, cells: CellTexts) -> Optional[Tuple[str, Definition]]:
     """`Point = namedtuple("Point", "x y")` and the like, the last that was written."""
     for file, text in reversed(list(cells.texts.items())):
         if name in text and "(" in text:
@@ -158,3 +158,28 @@ def _futures(value: Any) -> List[str]:
     parts = vars(value).values() if isinstance(value, type) else (value,)
     flags = next((code.co_flags for code in map(written_code, parts) if code is not None), 0)
     return [name for name in __future__.all_feature_names if getattr(__future__, name).compiler_flag & flags]
+
+
+def define(source: Dict[str, Any], namespace: Dict[str, Any]) -> Any:
+    """Runs the statement, with the lines and the file name it had, and gives back what it defined."""
+    code = compile_source(source)
+    # Not in the namespace itself: the name that it is saved under may be another one.
+    defined: Dict[str, Any] = {}
+    exec(code, namespace, defined)
+    return defined[source["defines"]]
+
+
+def compile_source(source: Dict[str, Any]) -> Any:
+    text, file = source["text"], source["file"]
+    futures = 0
+    for name in source["futures"]:
+        futures |= getattr(__future__, name).compiler_flag
+    # A statement from under an `if` or `with` keeps its indentation, as dedenting would change texts inside it.
+    is_indented = text[:1] in (" ", "\t")
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | futures
+    tree = compile("if 1:\n" + text if is_indented else text, file, "exec", flags, True)
+    node = [node for node in at_top(tree.body) if defined_name(node) == source["defines"]][0]
+    if source["bare"]:
+        node.decorator_list = []  # type: ignore[union-attr]
+    ast.increment_lineno(node, source["line"] - (2 if is_indented else 1))
+    return compile(ast.Module([node], []), file, "exec", futures, True)

@@ -86,10 +86,10 @@ def reason(error: BaseException, value: Any) -> str:
         if error.culprit is value:
             return "%s cannot be saved" % error.words
         return "it holds %s, which cannot be saved" % error.words
-    return brief(error)
+    return describe_error(error)
 
 
-def brief(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An exception on one short line, whatever its own text does."""
     name = type.__dict__["__name__"].__get__(type(error))
     try:

@@ -1,15 +1,85 @@
-"""Loads segments into a namespace. Whatever one of them holds, the others come back."""
+"""Loads segments into a namespace. If one of them cannot be read, the others still come back."""
 
 from __future__ import annotations
 
 import io
 import json
+import pickle
 import sys
 import warnings
-from typing import Any, Container, Dict, Iterable, List, Optional, Tuple
+from importlib import import_module
+from typing import Any, BinaryIO, Callable, Container, Dict, Iterable, List, Optional, Tuple
 
-from . import defining, live, surroundings, unpickling
-from .names import LAST_RESULTS, brief, is_saved
+from . import definitions, process_state, unsaveable
+from .variables import LAST_RESULTS, is_saved, shorten_reason
+
+# Where newer versions keep what older ones know by another name.
+_MOVED = {"pathlib._local": "pathlib", "numpy._core": "numpy.core"}
+
+
+class Missing(Exception):
+    """The segment refers to a name that is not there (yet)."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("it needs %r, which did not come back" % name)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BinaryIO, namespace: Dict[str, Any]) -> None:
+        super().__init__(file)
+        self._namespace = namespace
+
+    def persistent_load(self, reference: Tuple[str, ...]) -> Any:
+        kind = reference[0]
+        if kind == "namespace":
+            return self._namespace
+        if kind == "main":
+            return sys.modules["__main__"]
+        if kind == "globals":
+            return vars(import_module(reference[1]))
+        if kind == "name":
+            return self._named(reference[1])
+        raise pickle.UnpicklingError("a reference of kind %r is not known" % kind)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "__main__":
+            return self._named(name)
+        try:
+            return super().find_class(module, name)
+        except ModuleNotFoundError:
+            for new, old in _MOVED.items():
+                if module == new or module.startswith(new + "."):
+                    return super().find_class(old + module[len(new) :], name)
+            raise
+
+    def _named(self, path: str) -> Any:
+        first, *rest = path.split(".")
+        try:
+            found = self._namespace[first]
+        except KeyError:
+            raise Missing(first) from None
+        for part in rest:
+            found = getattr(found, part)
+        return found
+
+
+def read_pickles(
+    file: BinaryIO, names: Iterable[str], namespace: Dict[str, Any], turn_to: Callable[[str], None] = lambda name: None
+) -> Dict[str, Any]:
+    """The values of `names`, which lie one after the other and share what they shared."""
+    builtins = namespace.get("__builtins__")
+    unpickler = _Unpickler(file, namespace)
+    values: Dict[str, Any] = {}
+    try:
+        for name in names:
+            turn_to(name)
+            values[name] = unpickler.load()
+    finally:
+        # cloudpickle sets these whenever it makes a function.
+        if builtins is not None:
+            namespace["__builtins__"] = builtins
+    return values
+
 
 Segment = Tuple[Dict[str, Any], Any]
 
@@ -33,7 +103,7 @@ def load(
     lost = [name for name in loader.reasons if name not in loader.restored and name not in LAST_RESULTS]
     return {
         "restored": list(loader.restored),
-        "lost": [{"name": name, "reason": brief(loader.reasons[name])} for name in lost],
+        "lost": [{"name": name, "reason": shorten_reason(loader.reasons[name])} for name in lost],
         "sources": [name for name, kind in loader.restored.items() if kind == "source"],
         "cells": loader.cells,
     }
@@ -53,7 +123,7 @@ class _Loader:
     def take(self, header: Dict[str, Any], data: Any) -> None:
         """What needs a name that is not there yet is kept until all others are."""
         error = self._try(header, data)
-        if isinstance(error, (unpickling.Missing, NameError)):
+        if isinstance(error, (Missing, NameError)):
             self._waiting.append((header, bytes(data)))
 
     def finish(self) -> None:
@@ -72,7 +142,7 @@ class _Loader:
             values = self._read(header, data)
         except BaseException as error:
             for name in names:
-                self.reasons[name] = str(error) if isinstance(error, _PLAIN) else live.brief(error)
+                self.reasons[name] = str(error) if isinstance(error, _PLAIN) else unsaveable.describe_error(error)
             return error
         self._namespace.update(values)
         self.restored.update(dict.fromkeys(values, header["kind"]))
@@ -85,17 +155,17 @@ class _Loader:
             versions = ".".join(self._python), ".".join(here)
             raise _Unreadable("it was saved as code of Python %s, and this is Python %s" % versions)
         if kind == "pickle":
-            return unpickling.read(io.BytesIO(data), header["names"], self._namespace)
+            return read_pickles(io.BytesIO(data), header["names"], self._namespace)
         if kind == "random":
-            surroundings.set_random_states(data)
+            process_state.set_random_states(data)
             return {}
         content = json.loads(bytes(data))
         if kind == "import":
-            return {name: surroundings.import_again(content) for name in header["names"]}
+            return {name: process_state.import_again(content) for name in header["names"]}
         if kind == "source":
-            return {name: defining.define(content, self._namespace) for name in header["names"]}
+            return {name: definitions.define(content, self._namespace) for name in header["names"]}
         if kind == "cwd":
-            surroundings.enter_folder(content)
+            process_state.enter_folder(content)
         elif kind == "cells":
             self.cells.update(content)
         else:
@@ -107,4 +177,4 @@ class _Unreadable(Exception):
     """Says of itself why a segment cannot be read."""
 
 
-_PLAIN = (_Unreadable, unpickling.Missing)
+_PLAIN = (_Unreadable, Missing)
