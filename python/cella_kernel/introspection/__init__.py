@@ -1,23 +1,24 @@
-"""Questions between cells: complete, inspect, is-complete, variables; and which packages to use from here on."""
+"""Requests between cells: complete, inspect, is-complete, variables; and which packages to use from now on."""
 
 from __future__ import annotations
 
 from typing import Any, Dict
 
 # All parts load with the template: inside a sandbox, a module of this name could be the code's own file.
-from . import completeness, completion, inspection, packages, variables
+from .. import packages
+from . import complete, describe, scanner
 
 
 def answer(namespace: Dict[str, Any], method: str, params: Dict[str, Any]) -> Any:
     """Plain values only. `cursor` counts code points of `code`."""
     if method == "complete":
-        return completion.complete(namespace, params["code"], params["cursor"])
+        return complete.complete(namespace, params["code"], params["cursor"])
     if method == "inspect":
-        return inspection.inspect_at(namespace, params["code"], params["cursor"])
+        return describe.inspect_at(namespace, params["code"], params["cursor"])
     if method == "isComplete":
-        return completeness.is_complete(params["code"])
+        return scanner.is_complete(params["code"])
     if method == "variables":
-        return variables.list_variables(namespace)
+        return describe.list_variables(namespace)
     if method == "usePackages":
         packages.use(params["folder"])
         return None

@@ -24,7 +24,7 @@ _HARMLESS = (
 )  # fmt: skip
 _PLAIN_LOOKUPS = (object.__getattribute__, type.__getattribute__, ModuleType.__getattribute__)
 # Packages whose properties and subscripts are quick and change nothing; `df.columns.` is worth running one.
-_CALM = frozenset(("numpy", "pandas", "pathlib", "datetime", "decimal", "fractions"))
+_SAFE_LIBRARIES = frozenset(("numpy", "pandas", "pathlib", "datetime", "decimal", "fractions"))
 _DISPLAYS = {ast.List: [], ast.ListComp: [], ast.Dict: {}, ast.DictComp: {}, ast.Tuple: (), ast.JoinedStr: ""}
 _MISSING = object()
 _MODULE = type.__dict__["__module__"]
@@ -63,7 +63,7 @@ def _value(namespace: Dict[str, Any], node: ast.expr) -> Any:
 
 def attribute(value: Any, name: str) -> Any:
     kind = type(value)
-    if not is_calm(kind):
+    if not is_safe_library(kind):
         found = static_attribute(value, name)
         harmless = type(found) in _HARMLESS and inspect.getattr_static(kind, "__getattribute__") in _PLAIN_LOOKUPS
         if not harmless:
@@ -95,7 +95,7 @@ def _item(value: Any, index: ast.expr) -> Any:
             # `value[key]` would let a defaultdict make the key.
             found = dict.get(value, key, _MISSING)
         else:
-            found = value[key] if kind in (list, tuple, str, bytes) or is_calm(kind) else _MISSING
+            found = value[key] if kind in (list, tuple, str, bytes) or is_safe_library(kind) else _MISSING
     except Exception:  # no such item, said in as many ways as there are types
         found = _MISSING
     if found is _MISSING:
@@ -103,8 +103,8 @@ def _item(value: Any, index: ast.expr) -> Any:
     return found
 
 
-def is_calm(kind: type) -> bool:
-    return module_of(kind).partition(".")[0] in _CALM
+def is_safe_library(kind: type) -> bool:
+    return module_of(kind).partition(".")[0] in _SAFE_LIBRARIES
 
 
 def module_of(kind: type) -> str:
