@@ -1,12 +1,17 @@
-"""`artifacts`: what agents keep: text, bytes, JSON values, pandas frames, figures and files, by name."""
+"""`artifacts`: text, bytes, JSON values, pandas frames, figures and files that are kept by name, and their bytes.
+
+Decoding never runs code that the bytes bring: no pickle.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import os
-from typing import Any, Dict, Iterator, List, Optional, Union
+import sys
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple, Union
 
-from . import encoding, host
+from . import host, pandas_frames
 
 _CHUNK = 4 << 20
 
@@ -27,9 +32,9 @@ class Artifacts:
         self, name: str, value: Any, description: str = "", metadata: Optional[Dict[str, Any]] = None
     ) -> Dict[str, Any]:
         """Keeps a value under a name, in place of what had it before."""
-        content, facts = encoding.encode(value)
+        content, facts = _encode(value)
         try:
-            return _send(name, content, {**facts, "description": description, "metadata": encoding.plain(metadata or {})})
+            return _send(name, content, {**facts, "description": description, "metadata": _require_json(metadata or {})})
         finally:
             # A file that the code has opened is the code's to close.
             if isinstance(value, os.PathLike) and not isinstance(content, bytes):
@@ -41,7 +46,7 @@ class Artifacts:
         handle, info = opened["handle"], opened["info"]
         try:
             if path is None:
-                return encoding.decode(b"".join(_read(handle, info["size"])), info["type"])
+                return _decode(b"".join(_read(handle, info["size"])), info["type"])
             with open(path, "wb") as file:
                 for chunk in _read(handle, info["size"]):
                     file.write(chunk)
@@ -76,7 +81,7 @@ class Artifacts:
         return "<artifacts: artifacts.list() shows them, help(artifacts) tells how to use them>"
 
 
-def _send(name: str, content: encoding.Content, facts: Dict[str, Any]) -> Dict[str, Any]:
+def _send(name: str, content: _Content, facts: Dict[str, Any]) -> Dict[str, Any]:
     handle = host.call("artifacts.begin", name=name)
     try:
         for chunk in _chunks(content):
@@ -87,7 +92,7 @@ def _send(name: str, content: encoding.Content, facts: Dict[str, Any]) -> Dict[s
         raise
 
 
-def _chunks(content: encoding.Content) -> Iterator[bytes]:
+def _chunks(content: _Content) -> Iterator[bytes]:
     stream = io.BytesIO(content) if isinstance(content, bytes) else content
     while True:
         chunk = stream.read(_CHUNK)
@@ -110,3 +115,84 @@ def _let_go(method: str, handle: int) -> None:
 
 # What a saved name is found by again.
 artifacts = Artifacts()
+
+
+_Content = Union[bytes, BinaryIO]
+
+
+def _encode(value: Any) -> Tuple[_Content, Dict[str, str]]:
+    """The bytes, or an open file to read them from, with the artifact's type and media type."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass"), _facts("text", "text/plain; charset=utf-8")
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value), _facts("bytes", "application/octet-stream")
+    if _is_a(value, "pandas", "DataFrame") or _is_a(value, "pandas", "Series"):
+        return pandas_frames.encode(value), _facts("frame", "application/vnd.cella.frame+json")
+    if _is_a(value, "matplotlib.figure", "Figure"):
+        picture = io.BytesIO()
+        value.savefig(picture, format="png", bbox_inches="tight")
+        return picture.getvalue(), _facts("figure", "image/png")
+    if isinstance(value, os.PathLike):
+        return open(value, "rb"), _facts("file", "application/octet-stream")
+    if hasattr(value, "read"):
+        return _binary(value), _facts("file", "application/octet-stream")
+    return json.dumps(_require_json(value), ensure_ascii=False).encode("utf-8", "surrogatepass"), _facts("json", "application/json")
+
+
+def _decode(content: bytes, kind: str) -> Any:
+    if kind == "text":
+        return content.decode("utf-8", "surrogatepass")
+    if kind == "json":
+        return json.loads(content.decode("utf-8", "surrogatepass"))
+    if kind == "frame":
+        return pandas_frames.decode(content)
+    return content
+
+
+def _require_json(value: Any) -> Any:
+    """The value where JSON can hold it and give it back; else a TypeError that says what cannot be kept."""
+    _check_json(value, "")
+    return value
+
+
+def _check_json(value: Any, where: str) -> None:
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return
+    if isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _check_json(item, "%s[%d]" % (where, index))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if not isinstance(name, str):
+                raise TypeError("an artifact%s has the key %r: JSON keys are text" % (_where(where), name))
+            _check_json(item, "%s[%r]" % (where, name))
+    else:
+        kind = type(value)
+        raise TypeError(
+            "an artifact cannot hold a %s.%s%s: save text, bytes, JSON values, frames, figures or files"
+            % (kind.__module__, kind.__qualname__, _where(where))
+        )
+
+
+def _where(where: str) -> str:
+    return " (at %s)" % where if where else ""
+
+
+def _facts(kind: str, media_type: str) -> Dict[str, str]:
+    return {"type": kind, "mediaType": media_type}
+
+
+def _is_a(value: Any, module: str, name: str) -> bool:
+    """Without importing anything that the code has not."""
+    found = getattr(sys.modules.get(module), name, None)
+    return isinstance(found, type) and isinstance(value, found)
+
+
+def _binary(file: Any) -> BinaryIO:
+    """A file that was opened as text has a binary one below, where it has begun at the beginning."""
+    if isinstance(file, io.TextIOBase):
+        below = getattr(file, "buffer", None)
+        if below is None:
+            return io.BytesIO(file.read().encode("utf-8", "surrogatepass"))
+        return below  # type: ignore[no-any-return]
+    return file  # type: ignore[no-any-return]
