@@ -34,7 +34,7 @@ from cella_kernel import file_moving as moving
 from cella_kernel import file_removal as removal
 from cella_kernel.file_removal import FOLDER, WAY
 from cella_kernel.file_walk import Walk
-from cella_kernel.sandbox import linux, trees
+from cella_kernel.sandbox import linux, mounts
 from cella_kernel.sandbox.linux import LayerError
 
 _MOST_WAITING = 1024
@@ -88,11 +88,11 @@ class Views:
         who = (owner, group, uid, gid)
         namespace = self._namespaces.pop(who, None)
         if namespace is None:
-            namespace = trees.user_namespace((owner, group), uid, gid)
+            namespace = mounts.user_namespace((owner, group), uid, gid)
         self._namespaces[who] = namespace
         if len(self._namespaces) > _MOST_VIEWS:
             os.close(self._namespaces.popitem(last=False)[1])
-        return trees.copy(folder, path, trees.ATTR_NOSUID | trees.ATTR_NODEV, namespace)
+        return mounts.detached_mount(folder, path, mounts.ATTR_NOSUID | mounts.ATTR_NODEV, namespace)
 
 
 class Held(NamedTuple):
@@ -135,7 +135,7 @@ class Root:
         self._walk = Walk(self._link, inside) if inside else None
         path, mapped = wanted["path"], bool(wanted.get("mapped"))
         try:
-            folder = trees.open_folder(path, wanted.get("id"))
+            folder = mounts.open_folder(path, wanted.get("id"))
         except LayerError as error:
             raise Refusal(REPLACED if os.path.lexists(path) else "ENOENT", error.message) from error
         self.fd = folder
@@ -161,7 +161,7 @@ class Root:
                 raise
         # An absolute link may lead to the folder by the name that the code has for it. And without `..` in it, a path
         # is found also while code renames things all the time.
-        return self._openat2(self._walk.freed(path), flags, self._resolve | trees.RESOLVE_NO_SYMLINKS)
+        return self._openat2(self._walk.freed(path), flags, self._resolve | mounts.RESOLVE_NO_SYMLINKS)
 
     def parent(self, path: str, create: bool = False) -> "tuple[int, str]":
         """The folder that holds the last name of the path, which nobody has looked at yet."""
@@ -195,7 +195,7 @@ class Root:
     def _next(self, above: int, name: str, path: str) -> int:
         """The folder of that name. A link is followed from the beginning of the path."""
         try:
-            return self._openat2(name, WAY, self._resolve | trees.RESOLVE_NO_SYMLINKS, above)
+            return self._openat2(name, WAY, self._resolve | mounts.RESOLVE_NO_SYMLINKS, above)
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Optional
 from . import frames, handoff, kernel, processes, supervisor
 from .frames import Channel
 from .refusals import Refusals
-from .sandbox import linux, trees
+from .sandbox import linux, mounts
 from .sandbox.launch import Launcher, Surroundings
 from .sandbox.linux import FILES_NEEDED, LayerError
 from .sandbox.networks import Networks
@@ -180,7 +180,7 @@ class Template:
         try:
             try:
                 # Without a sandbox the code sees the host's own folders.
-                folders = trees.open_all(policy) if self._launcher is not None else []
+                folders = mounts.open_folders(policy) if self._launcher is not None else []
                 _hand(sandbox, handoff.POLICY, policy, folders)
             except LayerError as error:
                 _hand(sandbox, handoff.FAILURE, supervisor.reason(error), [])

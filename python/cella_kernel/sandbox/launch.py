@@ -10,7 +10,7 @@ import os
 import socket
 from typing import Any, Dict, Iterable, List, Optional
 
-from . import cgroup, landlock, limits, linux, networks, seccomp, trees
+from . import cgroup, landlock, limits, linux, mounts, networks, seccomp
 from .linux import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, LayerError
 from .mounts import Stage
 
@@ -136,9 +136,9 @@ class Launcher:
         """What Landlock will leave each kernel: made once, after the folders are there."""
         rules = landlock.Ruleset()
         rules.allow_listing("/")
-        for path in (*self.stage.paths, *_READABLE, *(trees.place(folder) for folder in spec["readable"])):
+        for path in (*self.stage.paths, *_READABLE, *(mounts.mount_point(folder) for folder in spec["readable"])):
             rules.allow_reading(path)
-        for path in (*_WRITABLE, *(trees.place(folder) for folder in spec["writable"])):
+        for path in (*_WRITABLE, *(mounts.mount_point(folder) for folder in spec["writable"])):
             rules.allow_writing(path)
         return Confinement(rules)
 

@@ -1,21 +1,28 @@
-"""The file tree of a sandbox: a private root with the read-only system, the workspace and a scratch of its own.
+"""The file tree of a sandbox: a private root with the read-only system, the workspace and its own scratch space.
 
 The template builds a *stage* once: the read-only parts that every sandbox shares. Each sandbox then makes its own
-root from the stage in its own mount namespace, and lets go of the host's tree.
+root from the stage in its own mount namespace, and unmounts the host's tree.
+
+Folders of the host come as detached mounts: the template opens them, hands them over as descriptors, and pid 1
+attaches them. So a sandbox never holds more of the host's tree than its own folders. If a folder has another owner,
+the mount is idmapped: inside it belongs to the sandbox's user, on disk it keeps its owner.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import struct
 import sys
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Optional
 
-from . import trees
-from .linux import check, libc, syscall
-from .trees import AT_FDCWD, AT_RECURSIVE, ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
+from .linux import NEWUSER, LayerError, check, clone, libc, syscall
 
+AT_FDCWD, _AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
+_OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
+RESOLVE_NO_SYMLINKS = 0x04
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC, _ATTR_IDMAP = 1, 2, 4, 8, 0x00100000
 _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 2, 4, 8, 32, 4096
 _REC, _PRIVATE = 16384, 1 << 18
 _DETACH = 2
@@ -29,6 +36,106 @@ _ETC = (
 )  # fmt: skip
 # Files of /etc that differ from sandbox to sandbox: links into its own root.
 _OWN = ("passwd", "group", "resolv.conf")
+
+
+def folders_in_order(spec: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Read-only folders first: a workspace may lie inside one, and stays writable."""
+    return [*({**folder, "readOnly": True} for folder in spec["readable"]), *spec["writable"]]
+
+
+def mount_point(folder: Dict[str, Any]) -> str:
+    """Where it is inside: at the same path, unless the policy names another."""
+    return folder.get("at") or folder["path"]
+
+
+def open_folders(spec: Dict[str, Any]) -> List[int]:
+    """A descriptor for each folder of the policy, in order."""
+    trees: List[int] = []
+    try:
+        for folder in folders_in_order(spec):
+            trees.append(_open_detached(folder, spec["uid"], spec["gid"]))
+    except LayerError:
+        for tree in trees:
+            os.close(tree)
+        raise
+    return trees
+
+
+def attach_mount(tree: int, target: str) -> None:
+    flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
+    moved = syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(AT_FDCWD), os.fsencode(target), flags)
+    check(moved, "workspace", "move_mount on %s" % target)
+    os.close(tree)
+
+
+def _open_detached(folder: Dict[str, Any], uid: int, gid: int) -> int:
+    path, owner = folder["path"], folder.get("owner")
+    folder_fd = open_folder(path, folder.get("id"))
+    try:
+        attributes = ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if folder.get("readOnly") else 0)
+        namespace = user_namespace(owner, uid, gid) if owner else 0
+        try:
+            return detached_mount(folder_fd, path, attributes, namespace)
+        finally:
+            if namespace:
+                os.close(namespace)
+    finally:
+        os.close(folder_fd)
+
+
+def detached_mount(folder_fd: int, path: str, attributes: int, namespace: int) -> int:
+    """A detached mount of a folder. With a namespace it is idmapped."""
+    # A mount inside the folder may not know idmapping, so a folder with another owner comes alone.
+    deep = 0 if namespace else AT_RECURSIVE
+    how = ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | deep)
+    opened = syscall("open_tree", ctypes.c_int(folder_fd), b"", how)
+    tree = check(opened, "workspace", "open_tree(%s)" % path)
+    try:
+        _set_attributes(tree, deep, attributes, 0, path)
+        if namespace:
+            # Private: what the host mounts below the folder later is not seen here.
+            _set_attributes(tree, 0, _ATTR_IDMAP, namespace, path, _PRIVATE)
+        return tree
+    except LayerError:
+        os.close(tree)
+        raise
+
+
+def open_folder(path: str, identity: Optional[Dict[str, str]] = None) -> int:
+    """The host has resolved the path: if a link or another folder stands there by now, somebody has put it there."""
+    how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS)
+    opened = syscall("openat2", ctypes.c_int(AT_FDCWD), os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    folder = check(opened, "workspace", path)
+    facts = os.fstat(folder)
+    if identity and (str(facts.st_dev), str(facts.st_ino)) != (identity["device"], identity["inode"]):
+        os.close(folder)
+        raise LayerError("workspace", "%s is another folder by now" % path)
+    return folder
+
+
+def _set_attributes(tree: int, deep: int, attributes: int, namespace: int, path: str, propagation: int = 0) -> None:
+    block = struct.pack("QQQQ", attributes, 0, propagation, namespace)
+    flags = ctypes.c_uint(_AT_EMPTY_PATH | deep)
+    result = syscall("mount_setattr", ctypes.c_int(tree), b"", flags, block, ctypes.c_size_t(32))
+    check(result, "workspace", "%s of %s" % ("idmapped mount" if namespace else "mount_setattr", path))
+
+
+def user_namespace(owner: "tuple[int, int]", uid: int, gid: int) -> int:
+    """A descriptor of a user namespace that maps the owner on disk to the sandbox's ids; no process stays in it."""
+    pid = clone(NEWUSER)
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        for name, line in (("uid_map", (owner[0], uid)), ("gid_map", (owner[1], gid))):
+            with open("/proc/%d/%s" % (pid, name), "w", encoding="ascii") as file:
+                file.write("%d %d 1\n" % line)
+        return os.open("/proc/%d/ns/user" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise LayerError("workspace", "user namespace for an idmapped mount: %s" % error) from error
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
@@ -171,8 +278,8 @@ class Stage:
 
     def finish(self, spec: Dict[str, Any], folders: List[int]) -> None:
         """Brings in the session's own folders: detached mounts, in the order of `trees.in_order`."""
-        for folder, tree in zip(trees.in_order(spec), folders):
-            trees.attach(tree, self._folder(trees.place(folder)))
+        for folder, tree in zip(folders_in_order(spec), folders):
+            attach_mount(tree, self._folder(mount_point(folder)))
         self._write_own(spec["uid"], spec["gid"], spec["home"])
         size = "size=%d" % spec["limits"]["scratchBytes"]
         mount("tmpfs", "/tmp", "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
