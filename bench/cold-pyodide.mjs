@@ -15,8 +15,8 @@ for (const entry of readdirSync(workerData, { recursive: true, withFileTypes: tr
 }
 python.FS.mkdirTree('/agent/workspace');
 const settings = JSON.stringify({ mode: 'build', preload: [] });
-python.runPython(readFileSync(join(workerData, 'wasm', 'entry.py'), 'utf8'), {
-  filename: `${INSIDE}/wasm/entry.py`,
+python.runPython(readFileSync(join(workerData, 'pyodide', 'entry.py'), 'utf8'), {
+  filename: `${INSIDE}/pyodide/entry.py`,
   globals: python.toPy({ settings, place: INSIDE }),
 });
 parentPort.postMessage('ready');

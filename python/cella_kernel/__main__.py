@@ -1,5 +1,5 @@
 """Entry: `python -I cella_kernel MODE JSON`, where MODE is `template` (start kernels), `container` (be pid 1 of one),
-`detect` (report layers), `files` (do a root server's file work) or `wasm` (build a kernel for the snapshot of its memory)."""
+`detect` (report layers), `files` (do a root server's file work) or `pyodide` (build the memory image of a kernel in WebAssembly)."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def main() -> None:
         from cella_kernel import file_broker
 
         file_broker.main(options)
-    elif mode == "wasm":
-        from cella_kernel.wasm import life
+    elif mode == "pyodide":
+        from cella_kernel.pyodide import main as pyodide_main
 
-        life.build(**options)
+        pyodide_main.build(**options)
     else:
-        raise SystemExit("unknown mode %r: use template, container, detect, files or wasm" % mode)
+        raise SystemExit("unknown mode %r: use template, container, detect, files or pyodide" % mode)
 
 
 main()

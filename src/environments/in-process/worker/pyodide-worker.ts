@@ -68,9 +68,9 @@ function closeStream({ FS }: Emscripten, fd: number): void {
 }
 
 function enter(python: Python, settings: object): unknown {
-  const entry = `${INSIDE}/wasm/entry.py`;
+  const entry = `${INSIDE}/pyodide/entry.py`;
   // The kernel's own modules are in the snapshot; the entry is the one text that is run from here.
-  const text = readFileSync(join(order.sources, 'wasm', 'entry.py'), 'utf8');
+  const text = readFileSync(join(order.sources, 'pyodide', 'entry.py'), 'utf8');
   return python.runPython(text, {
     filename: entry,
     globals: python.toPy({ settings: JSON.stringify(settings), place: INSIDE }),

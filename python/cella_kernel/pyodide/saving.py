@@ -1,7 +1,7 @@
-"""A durable checkpoint without a fork: the kernel itself takes its names apart, and is afterwards as it was.
+"""A durable checkpoint without a fork: the kernel itself takes its variables apart, and is unchanged afterwards.
 
-What a name does while it is saved happens in this process. Its prints go nowhere, what it changes is put back, it cannot
-end the process, and it has as much time as a worker of its own would have. One that breaks the interpreter ends it.
+Code that a variable runs while it is saved runs in this process. What it prints is dropped, what it changes is restored,
+it cannot end the process, and it has as much time as in a worker. Code that breaks the interpreter ends the kernel.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from .. import archive, frames
 from ..durable import save as durable_save
 from ..durable.trial import TrialLoader
 from ..durable.worker import Report, WorkerEnd
-from .bell import Bell
-from .names import Names
+from .undo_log import UndoLog
 
-# How often the time that a name takes is looked at, and the least that it gets.
+# How often the time of a variable is checked, and the least time that it gets.
 _LOOK_S, _LEAST_S = 0.05, 0.1
 _ENDINGS = ("_exit", "abort")
+# Asks for a SIGALRM after that many seconds; 0 for none.
+Alarm = Callable[[float], None]
 
 
 class Late(BaseException):
@@ -44,20 +45,20 @@ class _SilentLoader(TrialLoader):
 
 
 def save(
-    send: archive.Send, bell: Bell, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float
+    send: archive.Send, alarm: Alarm, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float
 ) -> None:
     """Sends the parts, and SAVED at the end."""
     try:
-        moment = Names(namespace)
+        log = UndoLog(namespace)
         try:
             with _aside():
-                run = functools.partial(_run, bell)
+                run = functools.partial(_run, alarm)
                 method = durable_save.SaveMethod(run, _SilentLoader)
                 told = durable_save.save(
                     namespace, cells, archive.emitter(send), limit_bytes=limit_bytes, seconds=seconds, method=method
                 )
         finally:
-            moment.put_back()
+            log.restore()
         answer = archive.answer(told)
     except BaseException as error:
         answer = archive.answer(archive.NOTHING, failed="%s: %s" % (type(error).__name__, error))
@@ -65,7 +66,7 @@ def save(
 
 
 def _run(
-    bell: Bell,
+    alarm: Alarm,
     work: Callable[[Report], None],
     heard: Report,
     *,
@@ -84,7 +85,7 @@ def _run(
         if hangs or steps() != step:
             step, allowed = steps(), max(min(timeout(), until - monotonic()), _LEAST_S)
             deadline = monotonic() + allowed
-        bell.alarm(_LOOK_S)
+        alarm(_LOOK_S)
         if hangs:
             raise Late("saving it took longer than %.1f s" % waited)
 
@@ -95,7 +96,7 @@ def _run(
     except Late as error:
         return WorkerEnd(str(error), is_late=True)
     finally:
-        bell.alarm(0)
+        alarm(0)
         signal.signal(signal.SIGALRM, before)
     return None
 

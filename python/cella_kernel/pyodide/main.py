@@ -1,4 +1,4 @@
-"""A kernel in WebAssembly: built once, for the snapshot of its memory, and served in every worker that begins with it."""
+"""Builds the kernel once, for the image of its memory, and serves it in every worker that starts from that image."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import traceback
 from typing import Any, Dict, List
 
 from .. import kernel
-from . import barring, sleeping
-from .kernel import WasmKernel
+from . import shims
+from .kernel import PyodideKernel
 
 # Of the package: what only processes need, and what is run, not imported.
 _NOT_HERE = (
     ".__main__",
-    ".wasm.entry",
+    ".pyodide.entry",
     ".sandbox.",
     ".template",
     ".container",
@@ -42,7 +42,7 @@ not_preloaded: List[Dict[str, str]] = []
 
 
 def build(preload: List[str]) -> None:
-    """All that is imported here is in the snapshot: no file of the kernel is needed later."""
+    """All that is imported here is in the memory image: no file of the kernel is needed later."""
     package = sys.modules["cella_kernel"]
     for found in pkgutil.walk_packages(package.__path__, "cella_kernel."):
         if not any(part in found.name for part in _NOT_HERE):
@@ -52,7 +52,7 @@ def build(preload: List[str]) -> None:
             importlib.import_module(name)
         except Exception as error:  # any module may fail in any way; the host is told which did
             not_preloaded.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
-    the_kernel = kernel.the_kernel = WasmKernel()
+    the_kernel = kernel.the_kernel = PyodideKernel()
     the_kernel.install()
     the_kernel.rehearse()
     gc.collect()
@@ -61,7 +61,7 @@ def build(preload: List[str]) -> None:
 
 def serve(env: Dict[str, str], cwd: str) -> None:
     """Never returns."""
-    sleeping.install()
+    shims.install_sleep()
     the_kernel: Any = kernel.the_kernel
     os.environ.clear()
     os.environ.update(env)
@@ -71,7 +71,7 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     sys.path[:] = [path for path in sys.path if path]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     the_kernel.adopt()
-    barring.install()
+    shims.block_host_access()
     try:
         the_kernel.serve()
     except MemoryError:

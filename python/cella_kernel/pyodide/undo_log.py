@@ -1,18 +1,28 @@
-"""A moment of the names: what they held, and what was in it, put back into the very objects that were there.
+"""A snapshot without a fork: what variables held, and what was in it, restored into the same objects.
 
-No process is forked for it, so it is not all of the memory: built-in containers, objects, classes and functions that
-cells have made, and modules from outside the standard library are put back. What lies in a library's own objects, in
-an iterator, a file or a task is not.
+It does not cover all memory. Restored are built-in containers, objects, classes and functions that cells have made,
+modules from outside the standard library, and the state of the process: folder, environment, random numbers and which
+modules are loaded. What lies in a library's own objects, in an iterator, a file or a task is not.
 """
 
 from __future__ import annotations
 
+import builtins
+import os
+import signal
+import sys
 from array import array
 from collections import OrderedDict, deque
-from types import BuiltinMethodType, CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, List, Set, Tuple
-
-from .around import Around, is_of_the_code
+from types import (
+    BuiltinMethodType,
+    CellType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Set, Tuple
 
 _ATOMS = frozenset((int, float, complex, bool, str, bytes, range, type(None), type(Ellipsis), BuiltinMethodType))
 _NOT_OURS = ("__dict__", "__weakref__")
@@ -24,24 +34,24 @@ _mro_of = type.__dict__["__mro__"].__get__
 Undo = Callable[[], None]
 
 
-class Names:
+class UndoLog:
     def __init__(self, namespace: Dict[str, Any]) -> None:
         self._undo: List[Undo] = []
         # What has been seen, kept alive, so that no other object has its identity.
         self._seen: Dict[int, Any] = {}
         self._waiting: List[Any] = []
-        self._around = Around()
+        self._process = _ProcessState()
         self._look_at(namespace)
-        for module in self._around.modules():
+        for module in self._process.modules():
             self._look_at(vars(module))
         while self._waiting:
             self._keep(self._waiting.pop())
         self._seen = {}
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         for undo in self._undo:
             undo()
-        self._around.put_back()
+        self._process.restore()
 
     def _look_at(self, value: Any) -> None:
         if type(value) not in _ATOMS and id(value) not in self._seen:
@@ -107,7 +117,7 @@ class Names:
         self._look_at_all((part for item in items for part in item), kinds)
 
     def _keep_function(self, value: Any) -> None:
-        if value.__module__ != "__main__" and not is_of_the_code(value.__code__.co_filename):
+        if value.__module__ != "__main__" and not _is_user_code(value.__code__.co_filename):
             return
         defaults, named = value.__defaults__, value.__kwdefaults__
 
@@ -189,3 +199,81 @@ def _overwrite(value: Any, whole: Any) -> None:
         value[:] = whole
     except BufferError:
         pass  # somebody looks into it: its length cannot change
+
+
+_LIBRARY = ("/lib/python", "<frozen", "/lib/cella")
+
+
+def _is_user_code(file: Any) -> bool:
+    """Whether a module or function comes from the workspace or a package set, not from Python's own library."""
+    return type(file) is str and not file.startswith(_LIBRARY)
+
+
+def _restore_dict(present: Dict[str, Any], names: Dict[str, Any]) -> None:
+    """One by one: all of Python uses them meanwhile."""
+    for name in present.keys() - names.keys():
+        del present[name]
+    for name, value in names.items():
+        if present.get(name, _umask) is not value:
+            present[name] = value
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+class _ProcessState:
+    def __init__(self) -> None:
+        self._folder = os.getcwd()
+        self._environment = dict(os.environ)
+        self._lists = [(whole, list(whole)) for whole in (sys.path, sys.argv, sys.meta_path, sys.path_hooks)]
+        self._builtins = dict(vars(builtins))
+        self._streams = sys.stdin, sys.stdout, sys.stderr
+        self._depth = sys.getrecursionlimit()
+        self._mask = _umask()
+        self._handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        decimal = sys.modules.get("decimal")
+        self._decimal = decimal.getcontext().copy() if decimal is not None else None
+        self._modules = dict(sys.modules)
+        random = sys.modules.get("random")
+        self._random = random.getstate() if random is not None else None
+
+    def modules(self) -> Iterator[ModuleType]:
+        for module in self._modules.values():
+            if type(module) is ModuleType and _is_user_code(vars(module).get("__file__")):
+                yield module
+
+    def restore(self) -> None:
+        # First of all: what follows uses them.
+        _restore_dict(vars(builtins), self._builtins)
+        try:
+            os.chdir(self._folder)
+        except OSError:
+            pass  # it has been removed, and files are nothing that is put back
+        if dict(os.environ) != self._environment:
+            os.environ.clear()
+            os.environ.update(self._environment)
+        for whole, content in self._lists:
+            whole[:] = content  # type: ignore[index]
+        sys.stdin, sys.stdout, sys.stderr = self._streams
+        sys.setrecursionlimit(self._depth)
+        os.umask(self._mask)
+        for number, handler in self._handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        if self._decimal is not None:
+            sys.modules["decimal"].setcontext(self._decimal.copy())
+        self._restore_modules()
+        random = sys.modules.get("random")
+        if random is not None and self._random is not None:
+            random.setstate(self._random)
+
+    def _restore_modules(self) -> None:
+        """Those that were imported since are read anew when they are imported again."""
+        for name, module in list(sys.modules.items()):
+            if name not in self._modules and type(getattr(module, "__file__", None)) is str:
+                del sys.modules[name]
+        for name, module in self._modules.items():
+            sys.modules.setdefault(name, module)
