@@ -125,4 +125,5 @@ class PyodideKernel(Kernel):
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
         self._output.flush()
         send = functools.partial(self._send_as, number)
-        saving.save(send, self.interrupt_device.alarm, self._namespace, sources.texts(), settings["limitBytes"], settings["seconds"])
+        texts, limit, seconds = sources.texts(), settings["limitBytes"], settings["seconds"]
+        saving.save(send, self.interrupt_device.alarm, self._namespace, texts, limit, seconds)
