@@ -44,14 +44,14 @@ def main() -> None:
     sys.argv[:] = [""]
     sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
     if mode == "template":
-        from cella_kernel import template
+        from cella_kernel.supervisor import template
 
         template.main(options)
     elif mode == "container":
         import gc
 
         gc.disable()
-        from cella_kernel import container
+        from cella_kernel.supervisor import container
 
         container.main(options)
     elif mode == "detect":

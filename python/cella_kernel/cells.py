@@ -12,9 +12,9 @@ import traceback
 from types import CodeType
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
-from . import sources
+from . import cell_sources
+from .host_connection import HostConnection
 from .interrupts import Interrupts, whole
-from .switchboard import Switchboard
 
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _COROUTINE = 0x80
@@ -48,8 +48,8 @@ class Runner:
     @whole
     def run(self, number: int, source: str) -> Any:
         """Returns the last expression's value, or None. Whatever the code raises comes out of here."""
-        name = sources.file_name(number)
-        sources.remember(name, source)
+        name = cell_sources.file_name(number)
+        cell_sources.remember(name, source)
         body, last = self._compile(name, source)
         expression = None if last is None else last[0]
         waits = any(code is not None and code.co_flags & _COROUTINE for code in (body, expression))
@@ -99,7 +99,7 @@ class Runner:
             self._flags |= tree.co_flags & _FUTURES
             return tree, None
         statements: List[ast.stmt] = tree.body
-        sources.remember_classes(name, source, statements)
+        cell_sources.remember_classes(name, source, statements)
         expression = statements.pop() if statements and type(statements[-1]) is ast.Expr else None
         body = None
         if statements:
@@ -149,7 +149,7 @@ class Runner:
         for task in self.tasks() - kept:
             task.cancel()
 
-    def go_on(self, switchboard: Switchboard) -> None:
+    def go_on(self, host: HostConnection) -> None:
         """Lets tasks that cells left behind run until the host sends something for the main loop."""
         loop: Any = self._loop
         if loop is None or loop.is_closed():
@@ -159,7 +159,7 @@ class Runner:
         self.leaves_work = bool(tasks or loop._scheduled or loop._ready)
         if not tasks:
             return
-        switchboard.go_on(loop)
+        host.go_on(loop)
         try:
             while True:
                 try:
@@ -170,7 +170,7 @@ class Runner:
         except BaseException:
             traceback.print_exc()
         finally:
-            switchboard.go_on_no_more()
+            host.go_on_no_more()
 
 
 def _usable(loop: asyncio.AbstractEventLoop) -> bool:
@@ -185,7 +185,7 @@ def _usable(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _ends_silent(source: str, expression: ast.Expr) -> bool:
-    line = sources.lines(source)[expression.end_lineno - 1] if expression.end_lineno else ""
+    line = cell_sources.lines(source)[expression.end_lineno - 1] if expression.end_lineno else ""
     rest = line.encode("utf-8", "surrogatepass")[expression.end_col_offset :].decode("utf-8", "replace")
     return _SILENT.match(rest) is not None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 from struct import Struct
-from typing import Optional, Tuple
+from typing import Callable, Optional, Set, Tuple
 
 HEADER = Struct("<IBI")
 _pack, _unpack_from = HEADER.pack, HEADER.unpack_from
@@ -15,16 +16,16 @@ OPEN, ATTACH = ord("O"), ord("A")
 # pid 1 of a container -> host, the first frame of a connection
 JOIN = ord("j")
 # host -> pid 1 of a sandbox (of a container: OPEN and ATTACH too)
-INTERRUPT, KILL, DROP, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
+INTERRUPT, KILL, DROP_SNAPSHOT, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
 # template and pid 1 -> host
-OPENED, ATTACHED, FAILED, DIED, GONE, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")
+OPENED, ATTACHED, FAILED, DIED, SNAPSHOT_LOST, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")
 # host -> kernel
-START, EXECUTE, REQUEST, REPLY, TWIN, SAVE, LOAD = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T"), ord("V"), ord("L")
+START, EXECUTE, REQUEST, REPLY, SNAPSHOT, SAVE, LOAD = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T"), ord("V"), ord("L")
 # host -> whoever stands over a terminal, or over a program that it feeds
 TYPED, RESIZE, ENDED = ord("B"), ord("Z"), ord("E")
 # kernel -> host
 HELLO, RESULT, DISPLAY, ANSWER, CALL, CANCEL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("x")
-TWINNED, PART, SAVED, LOADED = ord("t"), ord("v"), ord("w"), ord("l")
+SNAPSHOT_TAKEN, PART, SAVED, LOADED = ord("t"), ord("v"), ord("w"), ord("l")
 
 Frame = Tuple[int, int, bytes]
 
@@ -79,3 +80,35 @@ class Channel:
             view = memoryview(data)
             while sent < len(data):
                 sent += os.write(self.fd, view[sent:])
+
+
+SendFailure = Callable[[Channel, BaseException], None]
+
+
+class RejectedConnections:
+    """The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
+
+    def __init__(self, poll: "select.poll", fail: SendFailure) -> None:
+        self.waiting: Set[int] = set()
+        self._poll = poll
+        self._fail = fail
+
+    def refuse(self, channel: Channel, error: BaseException) -> None:
+        try:
+            self._fail(channel, error)
+        except OSError:
+            os.close(channel.fd)  # it has let go already; every other connection goes on
+            return
+        self.waiting.add(channel.fd)
+        self._poll.register(channel.fd, select.POLLIN)
+
+    def hear(self, fd: int) -> None:
+        """What it still says is nothing to us; its end is the end."""
+        try:
+            if os.read(fd, 65536):
+                return
+        except OSError:
+            pass  # broken off is let go as well
+        self._poll.unregister(fd)
+        self.waiting.discard(fd)
+        os.close(fd)

@@ -8,12 +8,12 @@ import time
 from types import CodeType, FrameType
 from typing import Any, Callable, Optional, Set, TypeVar
 
-from .doorbell import Doorbell
+from .interrupt_slot import InterruptSlot
 
 _main = _thread.get_ident
 # Pid 1 may ring once more before it learns that it was heard. For this long such an echo is told by having no target.
 _ECHO_S = 0.05
-_whole: Set[CodeType] = {Doorbell.target.__code__, Doorbell.hear.__code__}
+_whole: Set[CodeType] = {InterruptSlot.target.__code__, InterruptSlot.acknowledge.__code__}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -28,7 +28,7 @@ def whole(function: _Function) -> _Function:
 
 class Interrupts:
     def __init__(self) -> None:
-        self._doorbell: Optional[Doorbell] = None
+        self._slot: Optional[InterruptSlot] = None
         self._main_thread = _main()
         self._held = 0
         self._pending = False
@@ -40,19 +40,19 @@ class Interrupts:
         # Bound once: a fresh bound method would never be the handler that is installed.
         self._handler = self._handle
 
-    def arm(self, doorbell: Doorbell) -> None:
+    def arm(self, slot: InterruptSlot) -> None:
         """From here on this process heeds SIGINT."""
-        self._doorbell = doorbell
+        self._slot = slot
         self._finished = [0, 0]
         signal.signal(signal.SIGINT, self._handler)
 
     def move(self, place: int) -> None:
-        """In a fork that has become a kernel of its own: it listens to a doorbell of its own."""
-        if self._doorbell is not None:
-            self.arm(self._doorbell.at(place))
+        """In a fork that has become a kernel of its own: it uses a slot of its own."""
+        if self._slot is not None:
+            self.arm(self._slot.at(place))
 
     def begin(self, execution: int) -> None:
-        if self._doorbell is not None and signal.getsignal(signal.SIGINT) is not self._handler:
+        if self._slot is not None and signal.getsignal(signal.SIGINT) is not self._handler:
             signal.signal(signal.SIGINT, self._handler)
         self._pending = False
         self.active = execution
@@ -75,11 +75,11 @@ class Interrupts:
     def _handle(self, _number: int, frame: Optional[FrameType]) -> None:
         if frame is not None and frame.f_code in _whole:
             return
-        doorbell = self._doorbell
-        target = doorbell.target() if doorbell is not None else 0
+        slot = self._slot
+        target = slot.target() if slot is not None else 0
         # An interrupt for an execution that has not begun is not heard: pid 1 rings again until it has.
-        if doorbell is not None and target and (target == self.active or target <= self._finished[target >> 31]):
-            doorbell.hear()
+        if slot is not None and target and (target == self.active or target <= self._finished[target >> 31]):
+            slot.acknowledge()
             self._heard_at = time.monotonic()
         elif not target and time.monotonic() - self._heard_at < _ECHO_S:
             return

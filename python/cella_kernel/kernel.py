@@ -15,13 +15,26 @@ import time
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from . import archive, asking, cells, display, figures, frames, introspection, namespaces, owners, packages, sources, twins
-from .doorbell import Doorbell
+from . import (
+    archive,
+    asking,
+    cell_sources,
+    cells,
+    display,
+    figures,
+    frames,
+    introspection,
+    namespaces,
+    owners,
+    packages,
+    twins,
+)
+from .host_connection import CallError, HostConnection
+from .interrupt_slot import InterruptSlot
 from .interrupts import Interrupts, whole
 from .sandbox import linux
 from .sandbox.linux import FILES_NEEDED, LayerError
 from .streams import Output
-from .switchboard import CallError, Switchboard
 from .values import LARGEST_VALUE, oversize, pack, portable, short_repr
 from .waking import Sleeper
 
@@ -47,7 +60,7 @@ class Kernel:
 
     def __init__(self) -> None:
         self._interrupts = Interrupts()
-        self._switchboard = Switchboard(_CONTROL, self._interrupts)
+        self._host = HostConnection(_CONTROL, self._interrupts)
         self._output = Output((_OUT, _ERR), (_OUT_READER, _ERR_READER))
         # 0 until a process has become a kernel: hooks do nothing before that.
         self._pid = 0
@@ -70,11 +83,11 @@ class Kernel:
         """Takes the places that user code looks at."""
         sys.modules["__main__"] = self._main
         asking.install(self._ask)
-        sources.install()
+        cell_sources.install()
         figures.install()
         owners.install()
         builtins.display = self._display  # type: ignore[attr-defined]
-        namespaces.install(self._switchboard)
+        namespaces.install(self._host)
         self._builtins = dict(vars(builtins))
 
     def be_spare(self) -> None:
@@ -97,9 +110,9 @@ class Kernel:
         sample = json.dumps({"env": {}, "reseed": False, "sample": [1, "text"]}).encode()
         for _ in range(rounds):
             host.sendall(frames.HEADER.pack(len(sample), frames.START, 0) + sample)
-            self._handle(*self._switchboard.next_frame())
+            self._handle(*self._host.next_frame())
             for cell in (b"rehearsed = 1\n", b"rehearsed\n"):
-                self._execute(0, bytes(_MARK_BYTES) + cell, self._switchboard.send)
+                self._execute(0, bytes(_MARK_BYTES) + cell, self._host.send)
             host.recv(65536)
         self._forget_rehearsal()
         host.close()
@@ -110,7 +123,7 @@ class Kernel:
     def _forget_rehearsal(self) -> None:
         for name in ("rehearsed", "_", "__", "___"):
             self._namespace.pop(name, None)
-        sources.forget_all()
+        cell_sources.forget_all()
 
     def _warm_up(self, rounds: int = 1) -> None:
         """Does in a spare all that its first cell will do, but tells nobody: what that needs is then at hand."""
@@ -119,7 +132,7 @@ class Kernel:
         self._forget_rehearsal()
         self._spare = True
 
-    def adopt(self, descriptors: List[int], gate: int, doorbell: Doorbell) -> None:
+    def adopt(self, descriptors: List[int], gate: int, doorbell: InterruptSlot) -> None:
         """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
         taken = [*descriptors, gate]
         self._move(taken, OWN)
@@ -129,7 +142,7 @@ class Kernel:
         self._output.install()
         _know_thread()
         self._pid = os.getpid()
-        self._switchboard.belong_to(self._pid)
+        self._host.belong_to(self._pid)
 
     def _move(self, descriptors: List[int], numbers: Sequence[int]) -> None:
         moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
@@ -146,9 +159,9 @@ class Kernel:
         else:
             self._say_hello()
         while True:
-            if not self._switchboard.waiting():
-                self._runner.go_on(self._switchboard)
-            self._handle(*self._switchboard.next_frame())
+            if not self._host.waiting():
+                self._runner.go_on(self._host)
+            self._handle(*self._host.next_frame())
 
     def _sleep(self) -> None:
         """Until somebody is about to take this kernel."""
@@ -156,7 +169,7 @@ class Kernel:
         self._warm_up(_WARM_UPS)
         sleeper = Sleeper()
         self._say_hello()
-        kind, number, payload = self._switchboard.first_frame()
+        kind, number, payload = self._host.first_frame()
         if kind == frames.START and number:
             sleeper.make_way(number - 1)
         self._handle(kind, number, payload)
@@ -164,10 +177,10 @@ class Kernel:
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
         if kind == frames.EXECUTE:
-            self._execute(number, payload, self._switchboard.send)
+            self._execute(number, payload, self._host.send)
         elif kind == frames.REQUEST:
             self._answer(number, json.loads(payload))
-        elif kind == frames.TWIN:
+        elif kind == frames.SNAPSHOT:
             self._twin(number)
         elif kind == frames.SAVE:
             self._save(number, json.loads(payload))
@@ -179,7 +192,7 @@ class Kernel:
     def _say_hello(self) -> None:
         python, implementation = "%d.%d.%d" % sys.version_info[:3], sys.implementation.name
         hello = {"python": python, "implementation": implementation, "label": self._output.relabel()}
-        self._switchboard.send(frames.HELLO, 0, pack(hello))
+        self._host.send(frames.HELLO, 0, pack(hello))
 
     def _start(self, settings: Dict[str, Any]) -> None:
         """What differs between sessions of one policy: it comes before the first cell."""
@@ -195,7 +208,7 @@ class Kernel:
             # taken it, and the cell may come at once.
             if not settings["env"] and not settings.get("packages"):
                 self._warm_up()
-            self._switchboard.expect()
+            self._host.expect()
 
     def _twin(self, number: int) -> None:
         """Keeps this moment: a fork that can become a kernel at any time. Says whether it could be made."""
@@ -208,15 +221,15 @@ class Kernel:
         if revived is not None:
             self._revive(revived)
         else:
-            self._switchboard.send(frames.TWINNED, number, pack(answer))
+            self._host.send(frames.SNAPSHOT_TAKEN, number, pack(answer))
 
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
         self._output.rest()
         send = functools.partial(self._send_as, number)
-        archive.save(send, self._namespace, sources.texts(), settings["limitBytes"], settings["seconds"])
+        archive.save(send, self._namespace, cell_sources.texts(), settings["limitBytes"], settings["seconds"])
 
     def _send_as(self, number: int, kind: int, payload: bytes) -> None:
-        self._switchboard.send(kind, number, payload)
+        self._host.send(kind, number, payload)
 
     def _load(self, number: int, payload: bytes) -> None:
         python = self._delivery.add(payload)
@@ -224,20 +237,20 @@ class Kernel:
             return
         delivery, self._delivery = self._delivery, archive.Delivery()
         try:
-            told = delivery.load(self._namespace, python, sources.remember_again)
+            told = delivery.load(self._namespace, python, cell_sources.remember_again)
         except BaseException as error:
             # Whatever the names did while they came back, the kernel goes on with those that did.
             told = {"restored": [], "lost": [{"name": "*", "reason": cells.describe(error)["message"][:300]}]}
         self._repair()
         self._output.flush()
-        self._switchboard.send(frames.LOADED, number, pack(told))
+        self._host.send(frames.LOADED, number, pack(told))
 
     def _revive(self, revived: twins.Revived) -> None:
         """In a twin: this process is the kernel from here on, and its moment is the one that was kept."""
         self._pid = os.getpid()
-        self._switchboard.belong_to(self._pid)
+        self._host.belong_to(self._pid)
         self._move(revived.descriptors, OWN[:-1])
-        self._switchboard.start_over()
+        self._host.start_over()
         self._ordering = _thread.RLock()
         self._output.after_fork()
         self._runner.after_fork()
@@ -326,7 +339,7 @@ class Kernel:
                 self._output.flush()
                 marks = 0, 0
             shown = {"data": bundle, "marks": marks, **({"dataCut": left_out} if left_out else {})}
-            self._switchboard.send(frames.DISPLAY, owner, pack(shown))
+            self._host.send(frames.DISPLAY, owner, pack(shown))
 
     def _ask(self, prompt: str, password: bool) -> str:
         with self._interrupts, self._ordering:
@@ -335,7 +348,7 @@ class Kernel:
         shown = str.__str__(prompt)[:_LONGEST_PROMPT]
         params = {"execution": executing, "prompt": shown, "password": password, "marks": marks}
         try:
-            return str(self._switchboard.call("input", params))
+            return str(self._host.call("input", params))
         except CallError as error:
             raise EOFError(str(error)) from None
 
@@ -355,7 +368,7 @@ class Kernel:
             answer = pack({"error": cells.describe(error)})
         self._interrupts.finish(number)
         self._repair()
-        self._switchboard.send(frames.ANSWER, number, answer)
+        self._host.send(frames.ANSWER, number, answer)
 
     def _repair(self) -> None:
         """Puts back what every later cell needs: names of builtins that the code deleted."""
@@ -376,7 +389,7 @@ class Kernel:
         self._ordering = _thread.RLock()
         owners.forget()
         self._output.after_fork()
-        os.close(self._switchboard.fd)
+        os.close(self._host.fd)
 
 
 the_kernel: Optional[Kernel] = None

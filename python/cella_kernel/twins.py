@@ -13,8 +13,7 @@ import sys
 import time
 from typing import List, Optional, Sequence
 
-from . import gate as gates
-from . import handoff
+from . import fd_passing
 from .processes import silence
 from .sandbox import linux
 
@@ -61,7 +60,7 @@ def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
             os.close(fd)
         silence()
         # Pid 1 tells the kernel, once it can be asked for this twin, or lets go of its end.
-        gates.tell(gate, {"twin": number}, [ours.fileno(), told.fileno()])
+        fd_passing.register(gate, {"twin": number}, [ours.fileno(), told.fileno()])
         ours.close()
         told.close()
         return _wait(theirs, gate)
@@ -74,7 +73,7 @@ def _wait(way: socket.socket, gate: int) -> Revived:
     """Frozen, until pid 1 hands over a connection. Its end is ours."""
     while True:
         try:
-            _, body, descriptors = handoff.receive(way)
+            _, body, descriptors = fd_passing.receive(way)
         except (EOFError, OSError):
             os._exit(0)
         if body["keep"]:
@@ -85,7 +84,7 @@ def _wait(way: socket.socket, gate: int) -> Revived:
                 continue
         way.close()
         os.setsid()
-        gates.tell(gate, {"kernel": body["kernel"]}, [])
+        fd_passing.register(gate, {"kernel": body["kernel"]}, [])
         return Revived(descriptors, body["place"])
 
 

@@ -6,21 +6,20 @@ import inspect
 import linecache
 import sys
 
-from cella_kernel import sources
-
+from cella_kernel import cell_sources
 from .test_durable import Case, Kernel, has
 
 
 class Sources(Case):
     def tearDown(self) -> None:
-        sources.forget_all()
+        cell_sources.forget_all()
 
     def test_inspect_finds_the_source_of_what_came_back(self) -> None:
         text = "x = 1\ndef f(a):\n    return a\n\nclass C:\n    def m(self): pass\n"
         self.load(self.save(Kernel("pass", text)))
         kernel = self.load(self.save(Kernel("pass", text)))
         for file, source in self.loaded["cells"].items():
-            sources.remember(file, source)
+            cell_sources.remember(file, source)
         self.addCleanup(linecache.clearcache)
         self.assertEqual(inspect.getsource(kernel.names["f"]), "def f(a):\n    return a\n")
         self.assertEqual(inspect.getsource(kernel.names["C"].m), "    def m(self): pass\n")

@@ -12,7 +12,7 @@ import time
 import unittest
 from typing import Any, Dict, List, Optional
 
-from cella_kernel import introspection, sources
+from cella_kernel import cell_sources, introspection
 
 _CODE = '''
 import collections, os
@@ -59,7 +59,7 @@ odd = Odd()
 
 def _namespace() -> Dict[str, Any]:
     namespace: Dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
-    sources.remember("<cell 1>", _CODE)
+    cell_sources.remember("<cell 1>", _CODE)
     exec(compile(_CODE, "<cell 1>", "exec"), namespace)
     return namespace
 

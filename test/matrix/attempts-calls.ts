@@ -65,7 +65,7 @@ both(deps)`,
   {
     name: 'the kernel’s own connection, by its own means',
     code: `
-board = host._switchboard
+board = host._connection
 [word(lambda: board.call("deps.add", {"requirements": ["evil"]})), word(lambda: board.call("deps.remove", {"name": "tiny-a"}))]`,
   },
   {
@@ -111,7 +111,7 @@ eval(os.read(here, 1000))`,
     name: 'frames written to the kernel’s own descriptor',
     needs: 'subprocesses',
     code: `
-board = host._switchboard
+board = host._connection
 def forge(number, method, params):
     payload = marshal.dumps((method, params), 2)
     board._calling.add(number)

@@ -12,7 +12,7 @@ import ast
 from types import CodeType, FunctionType
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from ..sources import lines
+from ..cell_sources import lines
 
 Definition = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

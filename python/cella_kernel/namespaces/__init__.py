@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 
-from ..switchboard import Switchboard
+from ..host_connection import HostConnection
 from . import host
 from .artifacts import artifacts
 from .deps import deps
@@ -16,9 +16,9 @@ from .skills import skills
 from .tools import tools
 
 
-def install(switchboard: Switchboard) -> None:
+def install(connection: HostConnection) -> None:
     """As builtins, so that they are there after every reset, restore and rollback, and are no names of the code's own."""
-    host.connect(switchboard)
+    host.connect(connection)
     builtins.tools = tools  # type: ignore[attr-defined]
     builtins.skills = skills  # type: ignore[attr-defined]
     builtins.artifacts = artifacts  # type: ignore[attr-defined]

@@ -7,9 +7,9 @@ import sys
 from opcode import opmap
 from typing import Any, Dict, List, Optional, Type
 
-from ..switchboard import CallError, Switchboard
+from ..host_connection import CallError, HostConnection
 
-_switchboard: Optional[Switchboard] = None
+_connection: Optional[HostConnection] = None
 _GET_AWAITABLE = opmap["GET_AWAITABLE"]
 _CACHE = opmap.get("CACHE", 0)
 
@@ -62,9 +62,9 @@ for _class in (CellaError, CellaRuntimeError, *_CLASSES.values()):
     _class.__module__ = "builtins"
 
 
-def connect(switchboard: Switchboard) -> None:
-    global _switchboard
-    _switchboard = switchboard
+def connect(connection: HostConnection) -> None:
+    global _connection
+    _connection = connection
 
 
 def call(method: str, **params: Any) -> Any:
@@ -106,10 +106,10 @@ def is_awaited(depth: int) -> bool:
     return at < len(code) and code[at] == _GET_AWAITABLE
 
 
-def _reachable() -> Switchboard:
-    if _switchboard is None or not _switchboard.connected(os.getpid()):
+def _reachable() -> HostConnection:
+    if _connection is None or not _connection.connected(os.getpid()):
         raise CellaRuntimeError("only the kernel itself can call the host, not a process that it has forked", "NO_HOST")
-    return _switchboard
+    return _connection
 
 
 def _refusal(error: CallError) -> CellaError:

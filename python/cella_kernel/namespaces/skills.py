@@ -8,7 +8,7 @@ import inspect
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Tuple
 
-from .. import sources
+from .. import cell_sources
 from . import host
 
 _modules: Dict[str, Tuple[str, ModuleType]] = {}
@@ -117,7 +117,7 @@ def _load(name: str) -> ModuleType:
     if known is not None and known[0] == source:
         return known[1]
     # Its own name, so that a traceback shows the lines of this source and of no older one.
-    file = sources.remember_skill(name, source)
+    file = cell_sources.remember_skill(name, source)
     module = ModuleType("skills.%s" % name)
     module.__dict__["__builtins__"] = builtins
     module.__file__ = file

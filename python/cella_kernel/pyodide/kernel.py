@@ -12,7 +12,7 @@ import sys
 from posix import read, write
 from typing import Any, Dict, FrozenSet, Tuple
 
-from .. import frames, sources
+from .. import cell_sources, frames
 from ..interrupts import Interrupts
 from ..kernel import OWN, Kernel
 from ..values import pack
@@ -29,7 +29,7 @@ class InterruptDevice:
     def target(self) -> int:
         return int(_WORD.unpack(read(self._fd, 4))[0])
 
-    def hear(self) -> None:
+    def acknowledge(self) -> None:
         write(self._fd, b"h")
 
     def end(self, number: int) -> None:
@@ -93,13 +93,13 @@ class PyodideKernel(Kernel):
         _install_signals(self.interrupt_device, self._interrupts)
         self._output.install()
         self._pid = os.getpid()
-        self._switchboard.belong_to(self._pid)
+        self._host.belong_to(self._pid)
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
         if kind == frames.ATTACH:
             # Not JSON: its module uses builtins, which the code may have replaced, and which come back only now.
             self._restore_snapshot(number, payload == b"keep")
-        elif kind == frames.DROP:
+        elif kind == frames.DROP_SNAPSHOT:
             self._snapshots.pop(number, None)
         else:
             super()._handle(kind, number, payload)
@@ -111,12 +111,12 @@ class PyodideKernel(Kernel):
             self._snapshots[number] = UndoLog(self._namespace), self._runner.tasks()
         except Exception as error:
             answer = {"unsafe": "its names could not be kept: %s" % (str(error) or type(error).__name__)}
-        self._switchboard.send(frames.TWINNED, number, pack(answer))
+        self._host.send(frames.SNAPSHOT_TAKEN, number, pack(answer))
 
     def _restore_snapshot(self, number: int, keep: bool) -> None:
         log, tasks = self._snapshots[number] if keep else self._snapshots.pop(number)
         log.restore()
-        self._switchboard.start_over()
+        self._host.start_over()
         self._runner.end_tasks_but(tasks)
         self._repair()
         self._interrupts.arm(self.interrupt_device)  # type: ignore[arg-type]
@@ -125,5 +125,5 @@ class PyodideKernel(Kernel):
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
         self._output.flush()
         send = functools.partial(self._send_as, number)
-        texts, limit, seconds = sources.texts(), settings["limitBytes"], settings["seconds"]
+        texts, limit, seconds = cell_sources.texts(), settings["limitBytes"], settings["seconds"]
         saving.save(send, self.interrupt_device.alarm, self._namespace, texts, limit, seconds)

@@ -20,22 +20,8 @@ _NOT_HERE = (
     ".__main__",
     ".pyodide.entry",
     ".sandbox.",
-    ".template",
-    ".container",
     ".supervisor",
-    ".residents",
-    ".register",
-    ".command",
-    ".frozen",
-    ".strangers",
-    ".shortage",
-    ".birth",
-    ".feeding",
-    ".forwarder",
-    ".file_broker",
-    ".file_removal",
-    ".memory_watch",
-    ".outlet",
+    ".file_",
 )
 
 not_preloaded: List[Dict[str, str]] = []

@@ -7,7 +7,7 @@ import threading
 import warnings
 
 import cella_skill_reader as reader
-from cella_kernel import frames, gate
+from cella_kernel import fd_passing, frames
 
 # Every how many inputs the slower ways are tried too.
 SELDOM = 1000
@@ -17,7 +17,7 @@ class Pid1:
     """What pid 1 of a sandbox takes from code: words at the gate, with descriptors or without, and frames."""
 
     words = [b"twin", b"kernel", b'"', b"{", b"}", b": ", b"9" * 12, b"-1", b"true", b"\\u0000", b"\xff", b"[", b"1e9"]
-    parsers = [(gate, ("parse", "hear")), (frames, ("take", "fill"))]
+    parsers = [(fd_passing, ("parse_registration", "receive_registration")), (frames, ("take", "fill"))]
 
     def __init__(self):
         self._taken = 0
@@ -26,7 +26,7 @@ class Pid1:
         self._gate.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
     def take(self, data):
-        word = gate.parse(data)
+        word = fd_passing.parse_registration(data)
         if word is not None:
             ((kind, number),) = word.items()
             assert kind in ("twin", "kernel") and 0 <= number <= 0xFFFFFFFF, word
@@ -41,7 +41,7 @@ class Pid1:
         """No more of a message than there is room for, and each descriptor once."""
         count = len(data) % 5
         socket.send_fds(self._theirs, [data or b"x"], [self._theirs.fileno()] * count)
-        heard, descriptors, pid = gate.hear(self._gate, 4096)
+        heard, descriptors, pid = fd_passing.receive_registration(self._gate, 4096)
         assert heard == (data or b"x") and len(descriptors) == count and pid == os.getpid()
         for fd in descriptors:
             os.close(fd)

@@ -12,8 +12,8 @@ from typing import Any, List, Optional
 
 from cella_kernel import frames
 from cella_kernel.frames import Channel
+from cella_kernel.host_connection import HostConnection
 from cella_kernel.interrupts import Interrupts
-from cella_kernel.switchboard import Switchboard
 from cella_kernel.values import pack
 
 
@@ -34,7 +34,7 @@ class Late(Interrupts):
 class InterruptedCalls(unittest.TestCase):
     def setUp(self) -> None:
         self.host, self.ours = socket.socketpair()
-        self.board = Switchboard(self.ours.fileno(), Late())
+        self.board = HostConnection(self.ours.fileno(), Late())
 
     def tearDown(self) -> None:
         self.host.close()
@@ -77,7 +77,7 @@ class AtAnyMoment(unittest.TestCase):
     def setUp(self) -> None:
         self.host, self.ours = socket.socketpair()
         self.interrupts = Interrupts()
-        self.board = Switchboard(self.ours.fileno(), self.interrupts)
+        self.board = HostConnection(self.ours.fileno(), self.interrupts)
         self.number = 0
         before = signal.signal(signal.SIGALRM, self.too_late)
         self.addCleanup(signal.signal, signal.SIGALRM, before)

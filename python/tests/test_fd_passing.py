@@ -9,7 +9,8 @@ import time
 import unittest
 from unittest import mock
 
-from cella_kernel import handoff, template
+from cella_kernel import fd_passing
+from cella_kernel.supervisor import template
 
 
 class Handoff(unittest.TestCase):
@@ -25,7 +26,7 @@ class Handoff(unittest.TestCase):
             began = time.monotonic()
             with self.assertRaises(OSError):
                 for _ in range(10_000):
-                    template._hand(sandbox, handoff.KERNEL, {"padding": "x" * 1000}, [])
+                    template._hand(sandbox, fd_passing.KERNEL, {"padding": "x" * 1000}, [])
             self.assertLess(time.monotonic() - began, 20)
             self.assertEqual(os.waitpid(pid, 0)[1], signal.SIGKILL)
             pid = 0

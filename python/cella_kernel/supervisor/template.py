@@ -1,9 +1,9 @@
-"""The template: a warm interpreter that runs nobody's code. Connecting to its socket is starting a kernel.
+"""The template: a warm interpreter that never runs user code. Connecting to its socket starts a kernel.
 
-It listens in a folder that only the host's user can enter, and to the host's process alone: a sandbox may have been
-shown a folder that holds the socket. The first frame of a connection says what it is for:
-OPEN makes a sandbox whose pid 1 then owns the connection, or takes one that was begun ahead; ATTACH hands the connection, with two fresh pipes for
-output, to the pid 1 of a sandbox, which forks a kernel on it. The template ends when its standard input does.
+It listens in a folder that only the host's user can enter, and accepts only the host's process: a sandbox may have
+been given a folder that holds the socket. The first frame of a connection says what it is for. OPEN makes a sandbox,
+or takes one that was begun ahead; its pid 1 then owns the connection. ATTACH hands the connection, with two new pipes
+for output, to the pid 1 of a sandbox, which forks a kernel on it. The template ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import socket
 import struct
 from typing import Any, Dict, List, Optional
 
-from . import frames, handoff, kernel, processes, supervisor
-from .frames import Channel
-from .refusals import Refusals
-from .sandbox import linux, mounts
-from .sandbox.launch import Launcher, Surroundings
-from .sandbox.linux import FILES_NEEDED, LayerError
-from .sandbox.networks import Networks
+from .. import fd_passing, frames, kernel, processes
+from ..frames import Channel, RejectedConnections
+from ..sandbox import linux, mounts
+from ..sandbox.launch import Launcher, Surroundings
+from ..sandbox.linux import FILES_NEEDED, LayerError
+from ..sandbox.networks import Networks
+from . import supervisor
 
 # How long nothing may have been asked for before the next sandbox is begun ahead.
 _QUIET_MS = 15
@@ -59,7 +59,7 @@ class Template:
         self._readers: Dict[str, List[int]] = {}
         self._heard = b""
         self._poll = select.poll()
-        self._refusals = Refusals(self._poll, supervisor.fail)
+        self._rejected = RejectedConnections(self._poll, supervisor.send_failure)
 
     def serve(self, life: int) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
@@ -77,8 +77,8 @@ class Template:
                     self._accept()
                 elif fd in self._waiting:
                     self._read(self._waiting[fd])
-                elif fd in self._refusals.waiting:
-                    self._refusals.hear(fd)
+                elif fd in self._rejected.waiting:
+                    self._rejected.hear(fd)
                 elif fd == reader:
                     os.read(reader, 4096)
                     self._reap()
@@ -120,7 +120,7 @@ class Template:
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
         except Exception as error:  # whatever one connection says, the sandboxes that live go on
-            self._refusals.refuse(channel, error)
+            self._rejected.refuse(channel, error)
             return
         os.close(channel.fd)
 
@@ -163,11 +163,11 @@ class Template:
     def _take_begun(self, channel: Channel) -> Optional[Sandbox]:
         begun = self._begun
         # One that is not ready may still fail, and has nobody to tell why: the next one is made while the host listens.
-        if begun is None or not handoff.is_ready(begun.way):
+        if begun is None or not fd_passing.is_ready(begun.way):
             return None
         self._begun = None
         try:
-            _hand(begun, handoff.HOST, {}, [channel.fd])
+            _hand(begun, fd_passing.HOST, {}, [channel.fd])
             return begun
         except OSError:
             # It was killed a moment ago, and is about to be reaped.
@@ -181,9 +181,9 @@ class Template:
             try:
                 # Without a sandbox the code sees the host's own folders.
                 folders = mounts.open_folders(policy) if self._launcher is not None else []
-                _hand(sandbox, handoff.POLICY, policy, folders)
+                _hand(sandbox, fd_passing.POLICY, policy, folders)
             except LayerError as error:
-                _hand(sandbox, handoff.FAILURE, supervisor.reason(error), [])
+                _hand(sandbox, fd_passing.FAILURE, supervisor.failure_fields(error), [])
         except OSError:
             pass  # the sandbox has ended; its own connection tells the host
         finally:
@@ -202,7 +202,7 @@ class Template:
             self._readers[request["id"]] = readers
             # Before the connection is handed on: whoever has it may speak at once.
             channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
-            _hand(sandbox, handoff.KERNEL, request, [channel.fd, *writers, *readers])
+            _hand(sandbox, fd_passing.KERNEL, request, [channel.fd, *writers, *readers])
         except OSError as error:
             raise LayerError("template", "the sandbox %s has ended: %s" % (request["sandbox"], error)) from None
         finally:
@@ -310,7 +310,7 @@ class Template:
 def _hand(sandbox: Sandbox, word: bytes, body: Dict[str, Any], descriptors: List[int]) -> None:
     """Sends it to pid 1. One that was stopped and leaves no room is ended: half of a message may have gone out."""
     try:
-        handoff.send(sandbox.way, word, body, descriptors)
+        fd_passing.send(sandbox.way, word, body, descriptors)
     except socket.timeout:
         os.kill(sandbox.pid, signal.SIGKILL)
         raise

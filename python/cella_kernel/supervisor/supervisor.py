@@ -1,7 +1,8 @@
-"""Pid 1 of a sandbox or a container: a clean, frozen kernel that never runs user code.
+"""Pid 1 of a sandbox or a container. It has a kernel ready to fork, and never runs user code itself.
 
-It closes the sandbox around itself, where an engine has not done that, forks kernels, keeps their frozen forks, signals them, reaps what is left, and
-tells the host of each death. It ends, and everything in its pid namespace with it, when the host lets go.
+It sets up the sandbox (unless an engine has done that), forks kernels, keeps their snapshots, signals them, reaps
+processes, and reports each exit to the host. When the host closes its connection, pid 1 ends, and everything in its pid
+namespace with it.
 """
 
 from __future__ import annotations
@@ -12,32 +13,32 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Union
 
-from . import birth, frames, handoff
-from . import gate as gates
-from .command import become_command
-from .door import Door
-from .frames import Channel
-from .outlet import Outlet
-from .processes import close_others, silence
-from .refusals import Refusals
-from .residents import Residents
-from .sandbox import linux
-from .sandbox.cgroup import Group, OwnGroup
-from .sandbox.launch import Confinement, Launcher, Surroundings
-from .sandbox.linux import LayerError
+from .. import fd_passing, frames
+from ..frames import Channel, RejectedConnections
+from ..processes import close_others, silence
+from ..sandbox import linux
+from ..sandbox.cgroup import Group, OwnGroup
+from ..sandbox.launch import Confinement, Launcher, Surroundings
+from ..sandbox.linux import LayerError
+from . import children
+from .children import become_program
+from .process_table import ProcessTable
+from .proxy_port import ProxyPort
 
 # How long pid 1 waits for the host to hear why there is no sandbox.
-_LAST_WORDS_S = 2.0
+_DRAIN_TIMEOUT_S = 2.0
 # Enough to learn that a message of the code's is none of ours.
-_LONGEST_WORD = 4096
+_LONGEST_MESSAGE = 4096
 # More than the gate can hold at a time: code that never stops talking does not keep pid 1 from its work.
-_MOST_WORDS = 512
+_MOST_MESSAGES = 512
+# Opens a connection that the host has asked for: its descriptor, the writing ends of its two pipes, their reading ends.
+Connect = Callable[[Dict[str, Any]], List[int]]
 
 
 class Supervisor:
-    """Connections for kernels come by `way`, with descriptors, or are made through the `door` when the host asks for it.
+    """Connections for kernels come on `way`, with descriptors, or are opened by `connect` when the host asks for it.
 
     `alone`: this is pid 1 of a pid namespace.
     """
@@ -48,28 +49,28 @@ class Supervisor:
         group: Union[Group, OwnGroup, None],
         alone: bool,
         way: Optional[socket.socket] = None,
-        door: Optional[Door] = None,
+        connect: Optional[Connect] = None,
         launcher: Optional[Launcher] = None,
     ) -> None:
         self._channel = channel
         self._handoff = way
-        self._door = door
+        self._connect = connect
         self._launcher = launcher
         self._group = group
         self._poll = select.poll()
-        self._waiting: List[handoff.Message] = []
-        self._refusals = Refusals(self._poll, fail)
+        self._waiting: List[fd_passing.Message] = []
+        self._rejected = RejectedConnections(self._poll, send_failure)
         self._spec: Optional[Dict[str, Any]] = None
         self._confinement: Optional[Confinement] = None
         # Where the policy names hosts: the way to the host's proxy.
-        self._outlet: Optional[Outlet] = None
+        self._proxy_port: Optional[ProxyPort] = None
         # Kernels tell of themselves and of their frozen forks here; the system says which process each word is from.
-        self._gate, self._their_gate = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._registration, self._their_registration = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if hasattr(socket, "SO_PASSCRED"):
-            self._gate.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._told = select.poll()
-        self._told.register(self._gate.fileno(), select.POLLIN)
-        self._residents = Residents(channel, group, alone)
+            self._registration.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._registration_poll = select.poll()
+        self._registration_poll.register(self._registration.fileno(), select.POLLIN)
+        self._processes = ProcessTable(channel, group, alone)
 
     def serve(self) -> None:
         reader, writer = os.pipe()
@@ -78,13 +79,13 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         handoff_fd = self._handoff.fileno() if self._handoff else -1
-        for fd in (self._channel.fd, handoff_fd, self._gate.fileno(), reader):
+        for fd in (self._channel.fd, handoff_fd, self._registration.fileno(), reader):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
         # Something may have come in one piece with OPEN.
-        self._heed()
+        self._handle_frames()
         while True:
-            pause = self._residents.pause_s
+            pause = self._processes.pause_s
             ready = {fd for fd, _ in self._poll.poll(None if pause is None else pause * 1000)}
             if reader in ready:
                 os.read(reader, 4096)
@@ -92,71 +93,71 @@ class Supervisor:
                 self._from_host()
             if self._handoff is not None and handoff_fd in ready:
                 self._from_template(self._handoff)
-            for fd in ready & self._refusals.waiting:
-                self._refusals.hear(fd)
-            if self._outlet is not None and self._outlet.fd in ready and self._spec is not None:
-                self._residents.forwarder = self._outlet.answer(self._confinement, self._spec)
+            for fd in ready & self._rejected.waiting:
+                self._rejected.hear(fd)
+            if self._proxy_port is not None and self._proxy_port.fd in ready and self._spec is not None:
+                self._processes.forwarder = self._proxy_port.answer(self._confinement, self._spec)
             # What has died may have told what it was, and what it has forked, with its last words.
             self._from_kernels()
-            self._residents.reap()
-            if self._outlet is not None and self._residents.forwarder is None:
-                self._outlet.watch()
-            self._residents.look_around()
+            self._processes.reap()
+            if self._proxy_port is not None and self._processes.forwarder is None:
+                self._proxy_port.watch()
+            self._processes.check()
 
     def _from_host(self) -> None:
         if not self._channel.fill():
             self._end()
         self._from_kernels()
-        self._heed()
+        self._handle_frames()
 
-    def _heed(self) -> None:
+    def _handle_frames(self) -> None:
         while True:
             frame = self._channel.take()
             if frame is None:
                 # Every connection that was asked for is made by now: a kernel finds no word in its memory that opens one.
-                self._welcome_all()
+                self._start_all()
                 return
             kind, number, payload = frame
             if kind == frames.INTERRUPT:
-                self._residents.interrupt(number, json.loads(payload)["execution"])
+                self._processes.interrupt(number, json.loads(payload)["execution"])
             elif kind == frames.KILL:
-                self._residents.kill(number, bool(payload) and json.loads(payload)["gently"])
-            elif kind == frames.DROP:
-                self._residents.drop(number)
+                self._processes.kill(number, bool(payload) and json.loads(payload)["gently"])
+            elif kind == frames.DROP_SNAPSHOT:
+                self._processes.drop_snapshot(number)
             elif kind == frames.MEASURE:
-                measured = json.dumps(self._residents.measure()).encode()
+                measured = json.dumps(self._processes.measure()).encode()
                 self._channel.send(frames.MEASURED, number, measured)
-            elif kind == frames.ATTACH and self._door is not None:
-                self._attach(json.loads(payload), self._door)
+            elif kind == frames.ATTACH and self._connect is not None:
+                self._attach(json.loads(payload), self._connect)
 
-    def _attach(self, body: Dict[str, Any], door: Door) -> None:
+    def _attach(self, body: Dict[str, Any], connect: Connect) -> None:
         try:
-            self._waiting.append((handoff.KERNEL, body, door.open(body)))
+            self._waiting.append((fd_passing.KERNEL, body, connect(body)))
         except OSError:
             # There is no connection to say why on.
             self._channel.send(frames.DIED, body["kernel"], json.dumps({"exitCode": 71, "outOfMemory": False}).encode())
 
     def _from_template(self, way: socket.socket) -> None:
         try:
-            word, body, descriptors = handoff.receive(way)
+            word, body, descriptors = fd_passing.receive(way)
         except EOFError:
             self._end()
             return
         self._from_kernels()
         try:
-            if word == handoff.KERNEL:
+            if word == fd_passing.KERNEL:
                 self._waiting.append((word, body, descriptors))
-            elif word == handoff.POLICY:
-                self._close_in(body, descriptors)
+            elif word == fd_passing.POLICY:
+                self._confine(body, descriptors)
             else:
                 raise LayerError(body["layer"], body["message"])
-            self._welcome_all()
+            self._start_all()
         except LayerError as error:
             self._fail(error)
         except OSError as error:
             self._fail(LayerError("workspace", str(error)))
 
-    def _close_in(self, spec: Dict[str, Any], folders: List[int]) -> None:
+    def _confine(self, spec: Dict[str, Any], folders: List[int]) -> None:
         if self._launcher is not None:
             assert not isinstance(self._group, OwnGroup)
             self._launcher.bring_in(spec, self._group, folders)
@@ -168,56 +169,56 @@ class Supervisor:
 
     def settle(self, spec: Dict[str, Any], confinement: Optional[Confinement]) -> None:
         """The place is closed: kernels may live here from now on, each in that confinement."""
-        self._residents.limit_cpu(spec["limits"]["cpuSeconds"])
+        self._processes.limit_cpu(spec["limits"]["cpuSeconds"])
         if spec["limits"].get("memoryCounts") == "used":
-            self._residents.watch_memory(spec["limits"]["memoryBytes"])
+            self._processes.watch_memory(spec["limits"]["memoryBytes"])
         self._confinement = confinement
         if spec.get("proxy"):
-            self._outlet = Outlet(spec["proxy"], self._poll)
+            self._proxy_port = ProxyPort(spec["proxy"], self._poll)
         self._spec = spec
 
-    def _welcome_all(self) -> None:
+    def _start_all(self) -> None:
         while self._spec is not None and self._waiting:
-            self._welcome(*self._waiting.pop(0)[1:])
+            self._start(*self._waiting.pop(0)[1:])
 
-    def _welcome(self, body: Dict[str, Any], descriptors: List[int]) -> None:
+    def _start(self, body: Dict[str, Any], descriptors: List[int]) -> None:
         """A connection for a kernel: a new one, or one that a frozen fork becomes."""
         try:
             if body.get("command"):
-                self._fork_command(body["kernel"], body["command"], descriptors)
+                self._fork_program(body["kernel"], body["command"], descriptors)
             elif body["twin"] is None:
-                self._fork(body["kernel"], body["spare"], descriptors)
+                self._fork_kernel(body["kernel"], body["spare"], descriptors)
             else:
-                self._residents.revive(body["twin"], body["kernel"], body["keep"], descriptors)
+                self._processes.restore_snapshot(body["twin"], body["kernel"], body["keep"], descriptors)
         except (LayerError, OSError) as error:
             # This kernel alone cannot be; what else lives here goes on.
-            self._refusals.refuse(Channel(descriptors.pop(0)), error)
+            self._rejected.refuse(Channel(descriptors.pop(0)), error)
         for fd in descriptors:
             os.close(fd)
 
-    def _fork(self, number: int, spare: bool, descriptors: List[int]) -> None:
-        bell = self._residents.new_bell()
+    def _fork_kernel(self, number: int, spare: bool, descriptors: List[int]) -> None:
+        slot = self._processes.new_interrupt_slot()
         pid = linux.fork() if linux.supported() else os.fork()
         if pid == 0:
             assert self._spec is not None
-            birth.become_kernel(descriptors, self._their_gate.fileno(), bell, self._confinement, self._spec, spare)
-        self._residents.add_kernel(number, pid, bell)
+            children.become_kernel(descriptors, self._their_registration.fileno(), slot, self._confinement, self._spec, spare)
+        self._processes.add_kernel(number, pid, slot)
 
-    def _fork_command(self, number: int, command: Dict[str, Any], descriptors: List[int]) -> None:
+    def _fork_program(self, number: int, command: Dict[str, Any], descriptors: List[int]) -> None:
         pid = linux.fork() if linux.supported() else os.fork()
         if pid == 0:
             assert self._spec is not None
-            become_command(descriptors, self._confinement, self._spec, command)
-        self._residents.add_command(number, pid)
+            become_program(descriptors, self._confinement, self._spec, command)
+        self._processes.add_program(number, pid)
 
     def _from_kernels(self) -> None:
         """All that kernels have told until now: what the host asks for may follow from it, and is heard after it."""
-        for _ in range(_MOST_WORDS):
+        for _ in range(_MOST_MESSAGES):
             # Looked for first: an exception each time would cost every sandbox memory of its own.
-            if not self._told.poll(0):
+            if not self._registration_poll.poll(0):
                 return
             try:
-                word = gates.hear(self._gate, _LONGEST_WORD)
+                word = fd_passing.receive_registration(self._registration, _LONGEST_MESSAGE)
             except OSError:
                 return
             self._from_kernel(*word)
@@ -225,9 +226,9 @@ class Supervisor:
     def _from_kernel(self, data: bytes, descriptors: List[int], sender: int) -> None:
         """Whatever comes here may come from the code: it can say things of its own processes, and of no other."""
         try:
-            word = gates.parse(data)
+            word = fd_passing.parse_registration(data)
             if sender and word is not None:
-                self._residents.told(sender, word, descriptors)
+                self._processes.registered(sender, word, descriptors)
         except Exception:
             pass  # whatever the code has said, it does not end the sandbox; nobody waits for an answer to it
         finally:
@@ -235,29 +236,29 @@ class Supervisor:
                 os.close(fd)
 
     def _fail(self, error: Exception) -> None:
-        self._residents.kill_all()
-        say_why(self._channel, error)
+        self._processes.kill_all()
+        report_failure(self._channel, error)
         self._end()
 
     def _end(self) -> None:
-        self._residents.end_all()
+        self._processes.end_all()
         os._exit(0)
 
 
-def reason(error: BaseException) -> Dict[str, str]:
+def failure_fields(error: BaseException) -> Dict[str, str]:
     if isinstance(error, LayerError):
         return {"layer": error.layer, "message": error.message}
     return {"layer": "template", "message": "%s: %s" % (type(error).__name__, error)}
 
 
-def fail(channel: Channel, error: BaseException) -> None:
-    channel.send(frames.FAILED, 0, json.dumps(reason(error)).encode())
+def send_failure(channel: Channel, error: BaseException) -> None:
+    channel.send(frames.FAILED, 0, json.dumps(failure_fields(error)).encode())
 
 
-def say_why(channel: Channel, error: BaseException) -> None:
+def report_failure(channel: Channel, error: BaseException) -> None:
     """The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
-    fail(channel, error)
-    deadline = time.monotonic() + _LAST_WORDS_S
+    send_failure(channel, error)
+    deadline = time.monotonic() + _DRAIN_TIMEOUT_S
     poll = select.poll()
     poll.register(channel.fd, select.POLLIN)
     while poll.poll(max(0.0, deadline - time.monotonic()) * 1000) and os.read(channel.fd, 65536):
@@ -279,20 +280,20 @@ def main(host: Optional[Channel], way: socket.socket, launcher: Optional[Launche
         else:
             launcher.begin(around)
         if channel is None:
-            channel = _meet_host(way)
+            channel = _wait_for_host(way)
         Supervisor(channel, around.group, launcher is not None, way=way, launcher=launcher).serve()
     except BaseException as error:
         if channel is not None:
-            say_why(channel, error)
+            report_failure(channel, error)
     finally:
         os._exit(71)
 
 
-def _meet_host(way: socket.socket) -> Channel:
+def _wait_for_host(way: socket.socket) -> Channel:
     """Waits until this sandbox is somebody's. Where it never will be, the template lets go of its end."""
     try:
-        handoff.say_ready(way)
-        _, _, descriptors = handoff.receive(way)
+        fd_passing.say_ready(way)
+        _, _, descriptors = fd_passing.receive(way)
     except (EOFError, OSError):
         os._exit(0)
     return Channel(descriptors[0])

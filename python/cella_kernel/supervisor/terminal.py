@@ -16,10 +16,11 @@ import termios
 import time
 from typing import Any, Dict, Optional
 
-from . import frames, programs
-from .frames import Channel
-from .processes import end_descendants, hear_children
-from .programs import Stop
+from .. import frames
+from ..frames import Channel
+from ..processes import end_descendants, hear_children
+from . import program
+from .program import Stop
 
 # What is on its way to the host, in the relay and in the pipe: a person who stops a flood does not see it go on for long.
 _MOST_SHOWN = 1 << 16
@@ -37,7 +38,7 @@ def serve(connection: int, out: int, command: Dict[str, Any]) -> int:
     termios.tcsetattr(slave, termios.TCSANOW, settings)
     _resize(master, command["terminal"])
     relay = _Relay(Channel(connection), master, slave, out)
-    pid = programs.start(command, (slave, slave, slave), terminal=True)
+    pid = program.start(command, (slave, slave, slave), terminal=True)
     try:
         return relay.run(pid)
     except Stop:

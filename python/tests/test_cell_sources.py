@@ -5,21 +5,21 @@ import tracemalloc
 import unittest
 from unittest import mock
 
-from cella_kernel import sources
+from cella_kernel import cell_sources
 
 
 class TestMostBytes(unittest.TestCase):
     def setUp(self):
-        self.addCleanup(sources.forget_all)
-        sources.forget_all()
+        self.addCleanup(cell_sources.forget_all)
+        cell_sources.forget_all()
 
     def test_bounds_what_many_short_cells_take(self):
         most = 1 << 20
-        with mock.patch.object(sources, "_MOST_BYTES", most):
+        with mock.patch.object(cell_sources, "_MOST_BYTES", most):
             tracemalloc.start()
             self.addCleanup(tracemalloc.stop)
             for number in range(20_000):
-                sources.remember(sources.file_name(number), "x = %d" % number)
+                cell_sources.remember(cell_sources.file_name(number), "x = %d" % number)
             taken, _ = tracemalloc.get_traced_memory()
         self.assertLess(taken, 2 * most)
         self.assertIn("<cell 19999>", linecache.cache)
@@ -27,11 +27,11 @@ class TestMostBytes(unittest.TestCase):
 
     def test_bounds_what_many_short_lines_take(self):
         most = 1 << 20
-        with mock.patch.object(sources, "_MOST_BYTES", most):
+        with mock.patch.object(cell_sources, "_MOST_BYTES", most):
             tracemalloc.start()
             self.addCleanup(tracemalloc.stop)
             for number in range(50):
-                sources.remember(sources.file_name(number), "1\n" * 4_000)
+                cell_sources.remember(cell_sources.file_name(number), "1\n" * 4_000)
             taken, _ = tracemalloc.get_traced_memory()
         self.assertLess(taken, 2 * most)
 

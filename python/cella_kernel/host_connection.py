@@ -34,7 +34,7 @@ _yield = getattr(os, "sched_yield", lambda: None)
 _EXPECTED_S = 0.002
 
 
-class Switchboard:
+class HostConnection:
     def __init__(self, fd: int, interrupts: Interrupts) -> None:
         self._channel = Channel(fd)
         self._interrupts = interrupts

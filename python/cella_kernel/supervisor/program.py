@@ -1,28 +1,78 @@
-"""The input of a program that the host feeds: frames on its connection, written into the program's pipe.
+"""Starts a program for the host in the sandbox (argv, environment, three descriptors, never a shell line) and feeds its stdin.
 
-No frame is read before the program has room for what the last one held: a program that does not read stops the host.
+No input frame is read before the program has room for the last one: a program that does not read stops the host.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
-from typing import Any, Dict, Optional
+import signal
+import termios
+from typing import Any, Dict, List, Optional, Sequence
 
-from . import frames, programs
-from .frames import Channel
-from .processes import end_descendants, hear_children
+from .. import frames, packages
+from ..frames import Channel
+from ..processes import close_others, end_descendants, hear_children
+
+# Ignored or handled by those that the program comes from; whatever it starts would inherit that.
+_SIGNALS = ("SIGTERM", "SIGPIPE", "SIGXFSZ", "SIGINT", "SIGQUIT", "SIGHUP", "SIGCHLD", "SIGTSTP", "SIGTTIN", "SIGTTOU")
+# What a terminal runs where nobody says: the first that there is.
+_SHELLS = (["bash"], ["sh"])
 
 
-def serve(connection: int, out: int, err: int, command: Dict[str, Any]) -> int:
+class Stop(Exception):
+    """The host wants it to end."""
+
+
+def start(command: Dict[str, Any], streams: Sequence[int], terminal: bool = False) -> int:
+    """Gives its pid. `terminal`: the first stream is a terminal, and becomes the one that its signals come from."""
+    env = {**os.environ, **packages.variables(command.get("packages")), **command["env"]}
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for name in _SIGNALS:
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.setsid()
+            for number, fd in enumerate(streams):
+                os.dup2(fd, number)
+            if terminal:
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            close_others([writer])
+            _exec_first([command["argv"]] if command["argv"] else _SHELLS, env)
+        except BaseException as error:
+            os.write(writer, (getattr(error, "strerror", None) or str(error)).encode("utf-8", "replace"))
+        finally:
+            os._exit(127)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        problem = pipe.read()
+    if problem:
+        raise OSError(problem.decode())
+    return pid
+
+
+def _exec_first(choices: Sequence[List[str]], env: Dict[str, str]) -> None:
+    for argv in choices[:-1]:
+        try:
+            os.execvpe(argv[0], argv, env)
+        except FileNotFoundError:
+            continue
+    os.execvpe(choices[-1][0], choices[-1], env)
+
+
+def run_with_stdin(connection: int, out: int, err: int, command: Dict[str, Any]) -> int:
     """Runs the program to its end, ends what it has left, and gives how it ended, as a wait status."""
     # Before the program is there: its end is not missed.
     wake = hear_children()
     reader, writer = os.pipe()
-    pid = programs.start(command, (reader, out, err))
+    pid = start(command, (reader, out, err))
     for fd in (reader, out, err):
         os.close(fd)
-    feeder = _Feeder(Channel(connection), writer, wake)
+    feeder = _StdinRelay(Channel(connection), writer, wake)
     while True:
         feeder.turn()
         status = _reap(pid)
@@ -31,7 +81,7 @@ def serve(connection: int, out: int, err: int, command: Dict[str, Any]) -> int:
             return status
 
 
-class _Feeder:
+class _StdinRelay:
     def __init__(self, channel: Channel, pipe: int, wake: int) -> None:
         self._channel = channel
         self._pipe: Optional[int] = pipe

@@ -1,6 +1,7 @@
-"""Where no control group counts the memory of a sandbox, pid 1 looks at it from time to time, and kills what is largest.
+"""Whether memory ran out in a sandbox: read from its control group, or measured where there is none.
 
-A limit on what a process may ask for would do without looking, but not for programs that reserve far more than they use.
+Without a control group, pid 1 checks memory from time to time and kills the largest process. A limit on address space
+would need no checks, but many programs reserve far more than they use.
 """
 
 from __future__ import annotations
@@ -8,9 +9,32 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Dict
+from typing import Dict, Optional, Union
 
-from .processes import send_signal
+from ..processes import send_signal
+from ..sandbox.cgroup import Group, OwnGroup
+
+
+class OomCounter:
+    def __init__(self, group: Union[Group, OwnGroup, None]) -> None:
+        self._counter: Union[Group, OwnGroup, MemoryWatch, None] = group
+        # Where nobody else counts it.
+        self.watch: Optional[MemoryWatch] = None
+        self._kills = 0
+
+    def begin_watch(self, most_bytes: int) -> None:
+        if self._counter is None:
+            self._counter = self.watch = MemoryWatch(most_bytes)
+
+    def happened(self) -> bool:
+        """Since the last time that somebody asked."""
+        if self._counter is None:
+            return False
+        kills = self._counter.oom_kills()
+        grew = kills > self._kills
+        self._kills = kills
+        return grew
+
 
 # How long apart it looks while there is room, and where more than half of the memory is taken.
 _SELDOM_S, _OFTEN_S = 0.25, 0.05

@@ -1,0 +1,110 @@
+"""The snapshots of a sandbox (frozen forks of kernels), as pid 1 keeps them: how each is reached, and which kernel it becomes."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import signal
+import socket
+from typing import Dict, List, Optional, Set, Tuple
+
+from .. import fd_passing
+from ..interrupt_slot import InterruptSlot, InterruptSlots
+from ..processes import send_signal
+from ..sandbox.linux import LayerError
+
+_MOST_SNAPSHOTS = 128
+
+
+class Snapshot:
+    __slots__ = ("pid", "way", "becoming")
+
+    def __init__(self, pid: int, way: socket.socket) -> None:
+        self.pid = pid
+        self.way = way
+        # The kernel that it was asked to be, until it is, and its interrupt slot.
+        self.becoming: Optional[Tuple[int, InterruptSlot]] = None
+
+
+class Snapshots:
+    def __init__(self, slots: InterruptSlots) -> None:
+        self._slots = slots
+        self._snapshots: Dict[int, Snapshot] = {}
+
+    @property
+    def pids(self) -> Set[int]:
+        return {snapshot.pid for snapshot in self._snapshots.values()}
+
+    @property
+    def restoring(self) -> bool:
+        """Whether a snapshot is about to be a kernel, or to fork one: nobody knows that process before it tells."""
+        return any(snapshot.becoming is not None for snapshot in self._snapshots.values())
+
+    def items(self) -> List[Tuple[int, Snapshot]]:
+        return list(self._snapshots.items())
+
+    def add(self, number: int, pid: int, descriptors: List[int]) -> None:
+        """The descriptors stay the caller's: what is kept, is copied."""
+        if number in self._snapshots or len(self._snapshots) >= _MOST_SNAPSHOTS:
+            send_signal(pid, signal.SIGKILL)
+            return
+        way = _copy(descriptors[0])
+        with _copy(descriptors[1]) as kernel:
+            # From here on the host may ask for it.
+            kernel.send(b"+", socket.MSG_DONTWAIT)
+        self._snapshots[number] = Snapshot(pid, way)
+
+    def restore(self, snapshot_number: int, number: int, keep: bool, descriptors: List[int]) -> None:
+        """Hands a connection to a snapshot, which becomes a kernel, or forks one where it is kept."""
+        snapshot = self._snapshots.get(snapshot_number)
+        if snapshot is None:
+            raise LayerError("twin", "the point to go back to is gone")
+        if snapshot.becoming is not None:
+            self._slots.release(snapshot.becoming[1])
+        slot = self._slots.take()
+        snapshot.becoming = (number, slot)
+        message = fd_passing.KERNEL + json.dumps({"kernel": number, "keep": keep, "place": slot.place}).encode() + b"\n"
+        try:
+            # Not waited for: the code may have its hand on either end.
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            sent = snapshot.way.sendmsg([message], rights, socket.MSG_DONTWAIT)
+        except OSError:
+            sent = 0
+        if sent < len(message):
+            self._slots.release(slot)
+            snapshot.becoming = None
+            raise LayerError("twin", "the point to go back to does not answer")
+
+    def became(self, pid: int, number: int) -> List[InterruptSlot]:
+        """One of them, or a fork of one that stays, is this kernel from here on: its interrupt slot, where it was asked to be."""
+        slots: List[InterruptSlot] = []
+        for snapshot_number, snapshot in self.asked_to_be(number):
+            if snapshot.becoming is not None:
+                slots.append(snapshot.becoming[1])
+            snapshot.becoming = None
+            if snapshot.pid == pid:
+                self.forget(snapshot_number)
+        return slots
+
+    def asked_to_be(self, number: int) -> List[Tuple[int, Snapshot]]:
+        """Those that were to become this kernel, and have not."""
+        return [(own, snapshot) for own, snapshot in self.items() if snapshot.becoming is not None and snapshot.becoming[0] == number]
+
+    def drop(self, number: int) -> None:
+        snapshot = self._snapshots.get(number)
+        if snapshot is not None:
+            self.forget(number)
+            send_signal(snapshot.pid, signal.SIGKILL)
+
+    def forget(self, number: int) -> None:
+        self._snapshots.pop(number).way.close()
+
+
+def _copy(fd: int) -> socket.socket:
+    copy = os.dup(fd)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
