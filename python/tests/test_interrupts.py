@@ -9,7 +9,7 @@ import unittest
 from types import FrameType
 from typing import Any, Callable, Dict, List, Optional
 
-from cella_kernel import kernel as kernels
+from cella_kernel.kernel import kernel as kernels
 
 _MACHINERY = ("run", "_execute", "_answer", "begin", "end", "finish")
 

@@ -33,7 +33,8 @@ function alone(
 /** Puts its own saving in the place of the kernel's. */
 const SAVES = (body: string) => `
 import json, struct, sys
-from cella_kernel import archive, frames, kernel
+from cella_kernel import frames
+from cella_kernel.kernel import checkpoint_io
 def part(header, data=b''):
     head = json.dumps(header).encode()
     return struct.pack('<I', len(head)) + head + data
@@ -43,8 +44,8 @@ ${body
   .split('\n')
   .map((line) => `    ${line}`)
   .join('\n')}
-    send(frames.SAVED, archive.answer(archive.NOTHING))
-archive.save = hostile
+    send(frames.SAVED, checkpoint_io.answer(checkpoint_io.NOTHING))
+checkpoint_io.save = hostile
 for module in list(sys.modules.values()):
     if getattr(module, '__name__', '').startswith('cella_kernel') and hasattr(module, 'save'):
         module.save = hostile`;
@@ -74,7 +75,7 @@ for _ in range(300_000):
     HELD,
     `${SAVES(`
 many = [{'name': str(number), 'reason': 'x' * 200} for number in range(200_000)]
-send(frames.SAVED, archive.answer({'saved': [str(n) for n in range(200_000)], 'lost': many}))`)}`,
+send(frames.SAVED, checkpoint_io.answer({'saved': [str(n) for n in range(200_000)], 'lost': many}))`)}`,
     { after: SAVE },
   ),
   alone(

@@ -59,7 +59,7 @@ def hostile(send, *_):
     head = json.dumps({'kind': 'pickle', 'names': ['x'], 'portable': True, 'last': False}).encode()
     for _ in range(100):
         send(ord('v'), struct.pack('<I', len(head)) + head + bytes(1 << 20))
-sys.modules['cella_kernel.archive'].save = hostile`);
+sys.modules['cella_kernel.kernel.checkpoint_io'].save = hostile`);
     await expect(session.checkpoint({ durable: true })).rejects.toMatchObject({ code: 'KERNEL_PROTOCOL' });
     expect((await session.checkpoints()).filter(({ kind }) => kind === 'durable')).toEqual([]);
     expect((await session.run('1')).value).toBe(1);

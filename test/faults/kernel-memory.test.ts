@@ -24,7 +24,7 @@ def instead_of_saving(parts):
         for payload in parts():
             send_as(ord('v'), payload)
         send_as(ord('w'), pack({'python': '3.11.2', 'saved': [], 'lost': []}))
-    sys.modules['cella_kernel.archive'].save = save
+    sys.modules['cella_kernel.kernel.checkpoint_io'].save = save
 `;
 
 /** What a host may grow by while it takes in what flows: buffers, what waits, and garbage that is not collected yet. */

@@ -319,7 +319,7 @@ describe('what the code does to its own results stays with it', () => {
   test('forged marks on stdout hold up its own output, until the timeout', async () => {
     const { session, undisturbed } = await pair();
     const flood = `
-(mark,) = {one._mark for one in gc.get_objects() if type(one).__name__ == 'Output'} or {sys.modules['cella_kernel.kernel'].the_kernel._output._mark}
+(mark,) = {one._mark for one in gc.get_objects() if type(one).__name__ == 'Output'} or {sys.modules['cella_kernel.kernel.kernel'].the_kernel._output._mark}
 os.write(1, b'before' + mark)
 while True:
     os.write(1, b'x' * 65536)`;

@@ -14,7 +14,7 @@ from typing import Any, Dict, FrozenSet, Tuple
 
 from .. import cell_sources, frames
 from ..interrupts import Interrupts
-from ..kernel import OWN, Kernel
+from ..kernel.kernel import OWN, Kernel
 from ..values import pack
 from . import saving
 from .undo_log import UndoLog
@@ -98,13 +98,13 @@ class PyodideKernel(Kernel):
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
         if kind == frames.ATTACH:
             # Not JSON: its module uses builtins, which the code may have replaced, and which come back only now.
-            self._restore_snapshot(number, payload == b"keep")
+            self._go_back(number, payload == b"keep")
         elif kind == frames.DROP_SNAPSHOT:
             self._snapshots.pop(number, None)
         else:
             super()._handle(kind, number, payload)
 
-    def _twin(self, number: int) -> None:
+    def _take_snapshot(self, number: int) -> None:
         """Takes a snapshot: what the variables hold, as far as it can be restored."""
         answer: Dict[str, Any] = {}
         try:
@@ -113,7 +113,7 @@ class PyodideKernel(Kernel):
             answer = {"unsafe": "its names could not be kept: %s" % (str(error) or type(error).__name__)}
         self._host.send(frames.SNAPSHOT_TAKEN, number, pack(answer))
 
-    def _restore_snapshot(self, number: int, keep: bool) -> None:
+    def _go_back(self, number: int, keep: bool) -> None:
         log, tasks = self._snapshots[number] if keep else self._snapshots.pop(number)
         log.restore()
         self._host.start_over()

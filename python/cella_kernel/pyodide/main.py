@@ -11,7 +11,7 @@ import sys
 import traceback
 from typing import Any, Dict, List
 
-from .. import kernel
+from ..kernel import kernel
 from . import shims
 from .kernel import PyodideKernel
 

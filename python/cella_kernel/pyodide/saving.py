@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
-from .. import archive, frames
+from .. import frames
 from ..durable import save as durable_save
 from ..durable.trial import TrialLoader
 from ..durable.worker import Report, WorkerEnd
+from ..kernel import checkpoint_io
 from .undo_log import UndoLog
 
 # How often the time of a variable is checked, and the least time that it gets.
@@ -45,7 +46,7 @@ class _SilentLoader(TrialLoader):
 
 
 def save(
-    send: archive.Send, alarm: Alarm, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float
+    send: checkpoint_io.Send, alarm: Alarm, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float
 ) -> None:
     """Sends the parts, and SAVED at the end."""
     try:
@@ -55,13 +56,13 @@ def save(
                 run = functools.partial(_run, alarm)
                 method = durable_save.SaveMethod(run, _SilentLoader)
                 told = durable_save.save(
-                    namespace, cells, archive.emitter(send), limit_bytes=limit_bytes, seconds=seconds, method=method
+                    namespace, cells, checkpoint_io.emitter(send), limit_bytes=limit_bytes, seconds=seconds, method=method
                 )
         finally:
             log.restore()
-        answer = archive.answer(told)
+        answer = checkpoint_io.answer(told)
     except BaseException as error:
-        answer = archive.answer(archive.NOTHING, failed="%s: %s" % (type(error).__name__, error))
+        answer = checkpoint_io.answer(checkpoint_io.NOTHING, failed="%s: %s" % (type(error).__name__, error))
     send(frames.SAVED, answer)
 
 

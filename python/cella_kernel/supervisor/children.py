@@ -10,9 +10,10 @@ import os
 import signal
 from typing import Any, Dict, List, Optional
 
-from .. import frames, kernel
+from .. import frames
 from ..frames import Channel
 from ..interrupt_slot import InterruptSlot
+from ..kernel import kernel
 from ..processes import close_others, descendants, end_descendants, send_signal
 from ..sandbox import linux
 from ..sandbox.launch import Confinement

@@ -14,8 +14,9 @@ import signal
 import socket
 from typing import Any, Dict, List
 
-from .. import frames, kernel
+from .. import frames
 from ..frames import Channel
+from ..kernel import kernel
 from ..processes import silence, widen
 from ..sandbox import launch, linux, seccomp
 from ..sandbox.cgroup import OwnGroup

@@ -18,8 +18,9 @@ import socket
 import struct
 from typing import Any, Dict, List, Optional
 
-from .. import fd_passing, frames, kernel, processes
+from .. import fd_passing, frames, processes
 from ..frames import Channel, RejectedConnections
+from ..kernel import kernel
 from ..sandbox import linux, mounts
 from ..sandbox.launch import Launcher, Surroundings
 from ..sandbox.linux import FILES_NEEDED, LayerError

@@ -1,6 +1,6 @@
-"""A twin: a fork of a kernel, frozen at one point. It can become a kernel, or fork one and stay.
+"""A snapshot: a frozen fork of a kernel. It can become a kernel, or fork one and stay.
 
-A twin is a child of pid 1, not of the kernel: code that waits for its children never sees it.
+It is a child of pid 1, not of the kernel: code that waits for its children never sees it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import sys
 import time
 from typing import List, Optional, Sequence
 
-from . import fd_passing
-from .processes import silence
-from .sandbox import linux
+from .. import fd_passing
+from ..processes import silence
+from ..sandbox import linux
 
 # How long, and how often, a thread is looked at before it counts as one that stays; how long it may lack a processor.
 _SETTLE_S, _SETTLE_LOOKS, _SETTLE_AGAIN_S = 0.1, 100, 0.0002
@@ -26,8 +26,8 @@ class ForkUnsafe(Exception):
     """This process cannot be forked: threads would be missing in the fork, and what they have locked stay locked."""
 
 
-class Revived:
-    """What a twin was handed when it became a kernel: its descriptors, and the place of its doorbell."""
+class RestoredSnapshot:
+    """What a snapshot was handed when it became a kernel: its descriptors, and its interrupt slot."""
 
     __slots__ = ("descriptors", "place")
 
@@ -36,10 +36,10 @@ class Revived:
         self.place = place
 
 
-def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
-    """Forks a twin. Returns None in the kernel, at once, and in the twin when it is to be a kernel.
+def take(number: int, registration: int, own: Sequence[int]) -> Optional[RestoredSnapshot]:
+    """Forks a snapshot. Returns None in the kernel, at once, and a value in the snapshot when it becomes a kernel.
 
-    `own` are the descriptors that belong to the kernel alone; the twin lets go of them.
+    `own` are the descriptors that belong to the kernel alone; the snapshot closes them.
     """
     _check_threads()
     ours, theirs = socket.socketpair()
@@ -59,17 +59,17 @@ def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
         for fd in own:
             os.close(fd)
         silence()
-        # Pid 1 tells the kernel, once it can be asked for this twin, or lets go of its end.
-        fd_passing.register(gate, {"twin": number}, [ours.fileno(), told.fileno()])
+        # Pid 1 tells the kernel once it can be asked for this snapshot, or closes its end.
+        fd_passing.register(registration, {"twin": number}, [ours.fileno(), told.fileno()])
         ours.close()
         told.close()
-        return _wait(theirs, gate)
+        return _wait_for_restore(theirs, registration)
     except BaseException:
         # It must not go on as the kernel that it was forked from.
         os._exit(73)
 
 
-def _wait(way: socket.socket, gate: int) -> Revived:
+def _wait_for_restore(way: socket.socket, registration: int) -> RestoredSnapshot:
     """Frozen, until pid 1 hands over a connection. Its end is ours."""
     while True:
         try:
@@ -84,8 +84,8 @@ def _wait(way: socket.socket, gate: int) -> Revived:
                 continue
         way.close()
         os.setsid()
-        fd_passing.register(gate, {"kernel": body["kernel"]}, [])
-        return Revived(descriptors, body["place"])
+        fd_passing.register(registration, {"kernel": body["kernel"]}, [])
+        return RestoredSnapshot(descriptors, body["place"])
 
 
 def _check_threads() -> None:

@@ -1,47 +1,49 @@
-"""Which execution the code that runs belongs to: threads, tasks and work for a pool keep the one that began them."""
+"""Which execution the running code belongs to: threads, tasks and pool work keep the one that started them.
+
+Modules that only user code imports are changed when it imports them.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import sys
 import threading
 from _thread import get_ident
 from contextvars import ContextVar
 from typing import Any, Callable, Set
 
-from . import importing
-
 # 0 where nobody knows. A task has a copy of it from whoever begins it; a thread is given it here.
 execution: "ContextVar[int]" = ContextVar("cella_execution", default=0)
 # The threads that the code has started and that have not ended.
-living: Set[int] = set()
+live_threads: Set[int] = set()
 
 _OWNER = "_cella_execution"
 _POOL = "concurrent.futures.thread"
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     pass
 
 
 # Told before a thread starts.
-on_start: Callable[[], None] = _nothing
+on_start: Callable[[], None] = _no_op
 
 
 def install() -> None:
-    _hand_over(threading.Thread)
+    _track_threads(threading.Thread)
     if _POOL in sys.modules:
-        _hand_over_work(sys.modules[_POOL])
+        _track_pool_work(sys.modules[_POOL])
     else:
-        importing.change(_POOL, _hand_over_work)
+        change_on_import(_POOL, _track_pool_work)
 
 
 def forget() -> None:
     """In a fork: threads stay behind."""
-    living.clear()
+    live_threads.clear()
 
 
-def _hand_over(kind: Any) -> None:
+def _track_threads(kind: Any) -> None:
     start, bootstrap = kind.start, kind._bootstrap
 
     @functools.wraps(start)
@@ -52,17 +54,17 @@ def _hand_over(kind: Any) -> None:
 
     @functools.wraps(bootstrap)
     def bootstrap_with_owner(self: Any) -> None:
-        living.add(get_ident())
+        live_threads.add(get_ident())
         execution.set(self.__dict__.pop(_OWNER, 0))
         try:
             bootstrap(self)
         finally:
-            living.discard(get_ident())
+            live_threads.discard(get_ident())
 
     kind.start, kind._bootstrap = start_with_owner, bootstrap_with_owner
 
 
-def _hand_over_work(module: Any) -> None:
+def _track_pool_work(module: Any) -> None:
     """Work that is handed to a pool belongs to whoever hands it over, not to whoever made the pool."""
     item = getattr(module, "_WorkItem", None)
     if item is None:
@@ -83,3 +85,30 @@ def _hand_over_work(module: Any) -> None:
             execution.reset(token)
 
     item.__init__, item.run = init_with_owner, run_with_owner
+
+
+class _ImportHook:
+    """On sys.meta_path, until the one module that it is about is looked for."""
+
+    def __init__(self, name: str, change: Callable[[Any], None]) -> None:
+        self._name = name
+        self._change = change
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                self._change(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def change_on_import(name: str, how: Callable[[Any], None]) -> None:
+    sys.meta_path.insert(0, _ImportHook(name, how))  # type: ignore[arg-type]

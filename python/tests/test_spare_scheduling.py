@@ -11,8 +11,8 @@ import unittest
 from typing import Callable, Iterator, Set, Tuple
 from unittest import mock
 
+from cella_kernel.kernel.spare_scheduling import SpareScheduling
 from cella_kernel.sandbox import linux
-from cella_kernel.waking import Sleeper
 
 _SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}
 _LISTENS_SINCE = (6, 12)
@@ -21,25 +21,25 @@ _LISTENS_SINCE = (6, 12)
 class Waking(unittest.TestCase):
     def test_it_leaves_the_processor_of_the_host_and_may_come_back(self) -> None:
         with _processors({0, 1, 2}) as moved:
-            Sleeper().make_way(1)
+            SpareScheduling().make_way(1)
         self.assertEqual(moved.call_args_list, [mock.call(0, {0, 2}), mock.call(0, {0, 1, 2})])
 
     def test_it_stays_where_there_is_no_other_processor_or_the_host_has_one_of_its_own(self) -> None:
         for allowed, host in (({0}, 0), ({0, 1}, 7), ({0, 1}, -1)):
             with self.subTest(allowed=allowed, host=host), _processors(allowed) as moved:
-                Sleeper().make_way(host)
+                SpareScheduling().make_way(host)
                 moved.assert_not_called()
 
     def test_it_wakes_up_where_it_may_not_choose(self) -> None:
         with _processors({0, 1}) as moved:
             moved.side_effect = PermissionError(1, "Operation not permitted")
-            Sleeper().make_way(0)
+            SpareScheduling().make_way(0)
         self.assertEqual(moved.call_count, 1)
 
     def test_it_asks_to_run_at_once_only_until_it_got_up(self) -> None:
         def life() -> Tuple[int, int, int]:
             before = _slice_ns()
-            sleeper = Sleeper()
+            sleeper = SpareScheduling()
             asleep = _slice_ns()
             sleeper.get_up()
             return before, asleep, _slice_ns()
@@ -52,14 +52,14 @@ class Waking(unittest.TestCase):
     def test_one_that_was_made_to_wait_for_others_goes_on_waiting(self) -> None:
         def nice() -> Tuple[int, int]:
             os.nice(7)
-            Sleeper().get_up()
+            SpareScheduling().get_up()
             return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
 
         self.assertEqual(_in_a_process_of_its_own(nice), (7, os.SCHED_OTHER))
 
         def batch() -> Tuple[int, int]:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-            Sleeper().get_up()
+            SpareScheduling().get_up()
             return 0, os.sched_getscheduler(0)
 
         self.assertEqual(_in_a_process_of_its_own(batch), (0, os.SCHED_BATCH))

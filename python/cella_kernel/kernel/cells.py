@@ -12,9 +12,9 @@ import traceback
 from types import CodeType
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
-from . import cell_sources
-from .host_connection import HostConnection
-from .interrupts import Interrupts, whole
+from .. import cell_sources
+from ..host_connection import HostConnection
+from ..interrupts import Interrupts, whole
 
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _COROUTINE = 0x80
@@ -30,11 +30,12 @@ _ENDS_IN_STATEMENT = re.compile(
 _LONGEST_NAME, _LONGEST_MESSAGE, _LONGEST_TRACEBACK = 255, 1 << 16, 1 << 18
 # The class's own name, whatever its metaclass makes of `__name__`.
 _class_name = type.__dict__["__name__"].__get__
-_HERE = os.path.dirname(os.path.abspath(__file__))
+# Frames of files below it are the kernel's own: no traceback shows them.
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LOOP = asyncio.BaseEventLoop.run_until_complete.__code__.co_filename
 
 
-class Runner:
+class CellRunner:
     """Runs cells in one namespace, on one event loop that lives as long as the kernel."""
 
     def __init__(self, namespace: Dict[str, Any], interrupts: Interrupts) -> None:
@@ -231,7 +232,7 @@ def _shortened(text: str, longest: int) -> str:
 
 def _is_machinery(frame: traceback.FrameSummary) -> bool:
     """The kernel's own, and the way from it through its event loop."""
-    return frame.filename.startswith(_HERE) or (frame.name == "run_until_complete" and frame.filename == _LOOP)
+    return frame.filename.startswith(_PACKAGE) or (frame.name == "run_until_complete" and frame.filename == _LOOP)
 
 
 def _hide_kernel(whole: traceback.TracebackException) -> None:

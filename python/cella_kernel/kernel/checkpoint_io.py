@@ -13,14 +13,14 @@ import time
 import warnings
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from . import frames, processes
-from .durable import load as durable_load
-from .durable import save as durable_save
-from .durable.variables import MOST_NAMES, shorten_name, shorten_reason
-from .frames import Channel
-from .sandbox import linux
-from .sandbox.linux import LayerError
-from .values import pack
+from .. import frames, processes
+from ..durable import load as durable_load
+from ..durable import save as durable_save
+from ..durable.variables import MOST_NAMES, shorten_name, shorten_reason
+from ..frames import Channel
+from ..sandbox import linux
+from ..sandbox.linux import LayerError
+from ..values import pack
 
 _PART_BYTES = 8 << 20
 _LENGTH = struct.Struct("<I")
@@ -146,7 +146,7 @@ def _end(pid: int) -> None:
         pass  # the code's own handler has reaped it
 
 
-class Delivery:
+class IncomingSegments:
     """Parts from the host, put together to segments."""
 
     def __init__(self) -> None:

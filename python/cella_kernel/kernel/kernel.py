@@ -15,39 +15,27 @@ import time
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from . import (
-    archive,
-    asking,
-    cell_sources,
-    cells,
-    display,
-    figures,
-    frames,
-    introspection,
-    namespaces,
-    owners,
-    packages,
-    twins,
-)
-from .host_connection import CallError, HostConnection
-from .interrupt_slot import InterruptSlot
-from .interrupts import Interrupts, whole
-from .sandbox import linux
-from .sandbox.linux import FILES_NEEDED, LayerError
-from .streams import Output
-from .values import LARGEST_VALUE, oversize, pack, portable, short_repr
-from .waking import Sleeper
+from .. import cell_sources, frames, introspection, namespaces, packages
+from ..host_connection import CallError, HostConnection
+from ..interrupt_slot import InterruptSlot
+from ..interrupts import Interrupts, whole
+from ..sandbox import linux
+from ..sandbox.linux import FILES_NEEDED, LayerError
+from ..values import LARGEST_VALUE, oversize, pack, portable, short_repr
+from . import cells, checkpoint_io, display, execution_context, snapshot, stdin
+from .output import Output
+from .spare_scheduling import SpareScheduling
 
-_MARK_BYTES = 16
+_MARKER_BYTES = 16
 # The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
 # and always the same, so that a kernel can be built before they are there.
-_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = OWN = range(256, 262)
+_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _REGISTRATION = OWN = range(256, 262)
 _ABOVE = FILES_NEEDED - 64
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
-_REHEARSALS = 20
+_WARM_UP_ROUNDS = 20
 _WARM_UPS = 3
 # It has what most first cells have: a name, a call, an operation and a value.
-_WARM_UP = bytes(_MARK_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
+_WARM_UP = bytes(_MARKER_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
 # An answer that is larger is not given: the host would not take it.
 _LARGEST_ANSWER = 4 << 20
 _LONGEST_PROMPT = 1 << 16
@@ -68,13 +56,13 @@ class Kernel:
         module.__dict__["__builtins__"] = builtins
         self._main = module
         self._namespace = module.__dict__
-        self._runner = cells.Runner(self._namespace, self._interrupts)
+        self._runner = cells.CellRunner(self._namespace, self._interrupts)
         self._executing = 0
         # Ready before anybody asked for it.
         self._spare = False
         # Held from a mark to its frame, so that a thread's display never comes between an execution and its end.
         self._ordering = _thread.RLock()
-        self._delivery = archive.Delivery()
+        self._incoming = checkpoint_io.IncomingSegments()
         self._builtins = dict(vars(builtins))
         os.register_at_fork(after_in_child=self._in_child)
         sys.addaudithook(self._before_children)
@@ -82,10 +70,10 @@ class Kernel:
     def install(self) -> None:
         """Takes the places that user code looks at."""
         sys.modules["__main__"] = self._main
-        asking.install(self._ask)
+        stdin.install(self._ask)
         cell_sources.install()
-        figures.install()
-        owners.install()
+        display.install_figures(self.publish)
+        execution_context.install()
         builtins.display = self._display  # type: ignore[attr-defined]
         namespaces.install(self._host)
         self._builtins = dict(vars(builtins))
@@ -96,7 +84,7 @@ class Kernel:
         _reseed()
         self._spare = True
 
-    def rehearse(self, rounds: int = _REHEARSALS) -> None:
+    def rehearse(self, rounds: int = _WARM_UP_ROUNDS) -> None:
         """Runs a few cells against nobody.
 
         In the template: what the interpreter adapts to its first calls is then shared by all kernels. In a spare: the
@@ -112,7 +100,7 @@ class Kernel:
             host.sendall(frames.HEADER.pack(len(sample), frames.START, 0) + sample)
             self._handle(*self._host.next_frame())
             for cell in (b"rehearsed = 1\n", b"rehearsed\n"):
-                self._execute(0, bytes(_MARK_BYTES) + cell, self._host.send)
+                self._execute(0, bytes(_MARKER_BYTES) + cell, self._host.send)
             host.recv(65536)
         self._forget_rehearsal()
         host.close()
@@ -128,19 +116,19 @@ class Kernel:
     def _warm_up(self, rounds: int = 1) -> None:
         """Does in a spare all that its first cell will do, but tells nobody: what that needs is then at hand."""
         for _ in range(rounds):
-            self._execute(0, _WARM_UP, _tell_nobody)
+            self._execute(0, _WARM_UP, _send_nowhere)
         self._forget_rehearsal()
         self._spare = True
 
-    def adopt(self, descriptors: List[int], gate: int, doorbell: InterruptSlot) -> None:
+    def adopt(self, descriptors: List[int], registration: int, slot: InterruptSlot) -> None:
         """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
-        taken = [*descriptors, gate]
+        taken = [*descriptors, registration]
         self._move(taken, OWN)
         for name in ("SIGPIPE", "SIGXFSZ"):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-        self._interrupts.arm(doorbell)
+        self._interrupts.arm(slot)
         self._output.install()
-        _know_thread()
+        _fix_main_thread_id()
         self._pid = os.getpid()
         self._host.belong_to(self._pid)
 
@@ -167,13 +155,13 @@ class Kernel:
         """Until somebody is about to take this kernel."""
         # So that it has all of this memory for itself before anybody waits for it.
         self._warm_up(_WARM_UPS)
-        sleeper = Sleeper()
+        scheduling = SpareScheduling()
         self._say_hello()
         kind, number, payload = self._host.first_frame()
         if kind == frames.START and number:
-            sleeper.make_way(number - 1)
+            scheduling.make_way(number - 1)
         self._handle(kind, number, payload)
-        sleeper.get_up()
+        scheduling.get_up()
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
         if kind == frames.EXECUTE:
@@ -181,7 +169,7 @@ class Kernel:
         elif kind == frames.REQUEST:
             self._answer(number, json.loads(payload))
         elif kind == frames.SNAPSHOT:
-            self._twin(number)
+            self._take_snapshot(number)
         elif kind == frames.SAVE:
             self._save(number, json.loads(payload))
         elif kind == frames.LOAD:
@@ -210,34 +198,34 @@ class Kernel:
                 self._warm_up()
             self._host.expect()
 
-    def _twin(self, number: int) -> None:
-        """Keeps this moment: a fork that can become a kernel at any time. Says whether it could be made."""
+    def _take_snapshot(self, number: int) -> None:
+        """Takes a snapshot: a fork that can become a kernel at any time. Reports whether it could be made."""
         answer: Dict[str, Any] = {}
         try:
             self._output.rest()
-            revived = twins.freeze(number, _GATE, OWN[:-1])
-        except (twins.ForkUnsafe, LayerError, OSError) as error:
-            answer, revived = {"unsafe": str(error)}, None
-        if revived is not None:
-            self._revive(revived)
+            restored = snapshot.take(number, _REGISTRATION, OWN[:-1])
+        except (snapshot.ForkUnsafe, LayerError, OSError) as error:
+            answer, restored = {"unsafe": str(error)}, None
+        if restored is not None:
+            self._restore_snapshot(restored)
         else:
             self._host.send(frames.SNAPSHOT_TAKEN, number, pack(answer))
 
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
         self._output.rest()
         send = functools.partial(self._send_as, number)
-        archive.save(send, self._namespace, cell_sources.texts(), settings["limitBytes"], settings["seconds"])
+        checkpoint_io.save(send, self._namespace, cell_sources.texts(), settings["limitBytes"], settings["seconds"])
 
     def _send_as(self, number: int, kind: int, payload: bytes) -> None:
         self._host.send(kind, number, payload)
 
     def _load(self, number: int, payload: bytes) -> None:
-        python = self._delivery.add(payload)
+        python = self._incoming.add(payload)
         if python is None:
             return
-        delivery, self._delivery = self._delivery, archive.Delivery()
+        incoming, self._incoming = self._incoming, checkpoint_io.IncomingSegments()
         try:
-            told = delivery.load(self._namespace, python, cell_sources.remember_again)
+            told = incoming.load(self._namespace, python, cell_sources.remember_again)
         except BaseException as error:
             # Whatever the names did while they came back, the kernel goes on with those that did.
             told = {"restored": [], "lost": [{"name": "*", "reason": cells.describe(error)["message"][:300]}]}
@@ -245,17 +233,17 @@ class Kernel:
         self._output.flush()
         self._host.send(frames.LOADED, number, pack(told))
 
-    def _revive(self, revived: twins.Revived) -> None:
-        """In a twin: this process is the kernel from here on, and its moment is the one that was kept."""
+    def _restore_snapshot(self, restored: snapshot.RestoredSnapshot) -> None:
+        """In a snapshot: this process is the kernel from here on, in the state that was kept."""
         self._pid = os.getpid()
         self._host.belong_to(self._pid)
-        self._move(revived.descriptors, OWN[:-1])
+        self._move(restored.descriptors, OWN[:-1])
         self._host.start_over()
         self._ordering = _thread.RLock()
         self._output.after_fork()
         self._runner.after_fork()
-        self._interrupts.move(revived.place)
-        _know_thread()
+        self._interrupts.move(restored.place)
+        _fix_main_thread_id()
         linux.die_with_parent()
         self._say_hello()
 
@@ -264,9 +252,9 @@ class Kernel:
         self._spare = False
         with self._ordering:
             self._executing = number
-            self._output.begin(payload[:_MARK_BYTES], number, bool(owners.living) or self._runner.leaves_work)
-        owners.execution.set(number)
-        source = payload[_MARK_BYTES:].decode("utf-8", "surrogatepass")
+            self._output.begin(payload[:_MARKER_BYTES], number, bool(execution_context.live_threads) or self._runner.leaves_work)
+        execution_context.execution.set(number)
+        source = payload[_MARKER_BYTES:].decode("utf-8", "surrogatepass")
         result: Dict[str, Any] = {"status": "ok"}
         try:
             try:
@@ -292,7 +280,7 @@ class Kernel:
             result["marks"] = self._output.end()
             self._executing = 0
             tell(frames.RESULT, number, pack(result))
-        owners.execution.set(0)
+        execution_context.execution.set(0)
 
     def _add_value(self, result: Dict[str, Any], value: Any) -> None:
         namespace = self._namespace
@@ -315,7 +303,7 @@ class Kernel:
     def _show_figures(self, number: int) -> None:
         if "matplotlib.pyplot" in sys.modules:
             self._interrupts.begin(number)
-            figures.show_all()
+            display.show_figures()
 
     def _display(self, *values: Any) -> None:
         """Show values in the middle of a cell, as rich as they can be shown."""
@@ -331,7 +319,7 @@ class Kernel:
         if size > LARGEST_VALUE:
             raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, LARGEST_VALUE))
         with self._interrupts, self._ordering:
-            owner = owners.execution.get() or self._executing
+            owner = execution_context.execution.get() or self._executing
             if owner == self._executing:
                 marks = self._output.sync(always=True)
             else:
@@ -387,7 +375,7 @@ class Kernel:
         if not self._pid:
             return
         self._ordering = _thread.RLock()
-        owners.forget()
+        execution_context.forget()
         self._output.after_fork()
         os.close(self._host.fd)
 
@@ -419,11 +407,6 @@ def build() -> None:
     the_kernel.rehearse()
 
 
-def publish(bundle: Dict[str, Any]) -> None:
-    if the_kernel is not None:
-        the_kernel.publish(bundle)
-
-
 def _reseed() -> None:
     """Kernels come from one template: what is random must differ all the same."""
     random = sys.modules.get("random")
@@ -435,11 +418,11 @@ def _reseed() -> None:
         numpy.random.seed(numpy.frombuffer(os.urandom(64), dtype="u4"))
 
 
-def _tell_nobody(_kind: int, _number: int, _payload: bytes) -> None:
+def _send_nowhere(_kind: int, _number: int, _payload: bytes) -> None:
     pass
 
 
-def _know_thread() -> None:
+def _fix_main_thread_id() -> None:
     """After a fork without Python's hooks: the main thread has another number."""
     main_thread = getattr(sys.modules.get("threading"), "_main_thread", None)
     if main_thread is not None and hasattr(main_thread, "_set_native_id"):

@@ -1,21 +1,20 @@
-"""How a spare sleeps and wakes: it is to be ready before whoever takes it has found out what to send.
+"""How a spare kernel is scheduled: it must be ready before the host has decided what to send.
 
-The host goes on computing when it has woken a spare, but the scheduler may take it for one that is about to sleep, and put
-the spare on the same processor. There one of them would wait for the other while a processor is idle: so a spare runs as
-soon as it is woken, and then goes where the host is not. All of this saves time and nothing else: where it is refused, the
-spare wakes up a little later.
+The host keeps computing after it has woken a spare, but the scheduler may expect it to sleep soon, and put the spare on
+the same processor. One would then wait for the other while another processor is idle. So a spare runs as soon as it is
+woken, and then moves to another processor. This only saves time: if it is refused, the spare wakes a little later.
 """
 
 from __future__ import annotations
 
 import os
 
-from .sandbox import linux
+from ..sandbox import linux
 
 _SHORT_NS = 100_000
 
 
-class Sleeper:
+class SpareScheduling:
     def __init__(self) -> None:
         self._allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         linux.ask_for_slices(_SHORT_NS)

@@ -1,4 +1,9 @@
-"""sys.stdout and sys.stderr as bytes on descriptors 1 and 2, and the marks that put them in order with frames."""
+"""sys.stdout and sys.stderr as bytes on descriptors 1 and 2, and the markers that put them in order with frames.
+
+Text of threads and tasks whose cell is over goes out in pieces, each tagged with its execution. A piece is `tag,
+execution u32, length u16, text` in one write of at most PIPE_BUF bytes, so that nothing that others write to the same
+pipe comes between. The tag is random: no text holds it by chance.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,102 @@ import io
 import os
 import select
 import sys
-from typing import Dict, List, Optional, Tuple
+from _thread import get_ident
+from collections import deque
+from struct import Struct
+from typing import Deque, Dict, List, Optional, Tuple
 
-from . import owners
-from .labels import Labelled, new_label
-from .sandbox.linux import libc
+from ..sandbox.linux import libc
+from . import execution_context
+
+_TAG_BYTES = 16
+_HEADER = Struct("<IH")
+# Of text, in one piece: what POSIX lets be written to a pipe as a whole is 4096 bytes here.
+_MOST = 4096 - _TAG_BYTES - _HEADER.size
+# Past this, whoever writes waits until it is out.
+_MOST_WAITING = 8192
+
+
+def new_tag() -> bytes:
+    """It begins with a byte that is in no UTF-8 text."""
+    return b"\xff" + os.urandom(_TAG_BYTES - 1)
+
+
+class TaggedOutput:
+    """What waits to be written so to one stream. Nothing is held while the code's own functions may run."""
+
+    def __init__(self, fd: int, pipe: int) -> None:
+        self.label = b""
+        self._fd = fd
+        self._pipe = pipe
+        self._waiting: Deque[Tuple[int, str]] = deque()
+        self._size = 0
+        self._lock = _thread.allocate_lock()
+        self._writer = 0
+
+    def possible(self) -> bool:
+        """Not where the code has led the descriptor elsewhere: a label means something to the host alone."""
+        if not self.label:
+            return False
+        try:
+            ours, theirs = os.fstat(self._pipe), os.fstat(self._fd)
+        except OSError:
+            return False
+        return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
+
+    def write(self, execution: int, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str, not %s" % type(text).__name__)
+        text = str.__str__(text)
+        self._waiting.append((execution, text))
+        self._size += len(text)
+        if self._size > _MOST_WAITING:
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        # A print by a signal's handler, in the middle of this: it is written by whoever is at it, or next time.
+        if not self._waiting or self._writer == get_ident():
+            return
+        with self._lock:
+            self._writer = get_ident()
+            try:
+                self._size = 0
+                while self._waiting:
+                    self._write_next()
+            finally:
+                self._writer = 0
+
+    def start_over(self) -> None:
+        """In a fork: what waited is written by the process that it came from."""
+        self._waiting.clear()
+        self._size = 0
+        self._lock = _thread.allocate_lock()
+        self._writer = 0
+
+    def _write_next(self) -> None:
+        execution, text = self._waiting.popleft()
+        parts = [text]
+        while self._waiting and self._waiting[0][0] == execution:
+            parts.append(self._waiting.popleft()[1])
+        data = "".join(parts).encode("utf-8", "backslashreplace")
+        begin = 0
+        while begin < len(data):
+            end = min(begin + _MOST, len(data))
+            # Between two characters.
+            while end < len(data) and data[end] & 0xC0 == 0x80:
+                end -= 1
+            self._write_piece(self.label + _HEADER.pack(execution, end - begin) + data[begin:end])
+            begin = end
+
+    def _write_piece(self, piece: bytes) -> None:
+        while piece:
+            # As a whole, but where there is no pipe, and nobody else who could write meanwhile.
+            piece = piece[os.write(self._pipe, piece) :]
+
 
 _text_write, _text_flush = io.TextIOWrapper.write, io.TextIOWrapper.flush
-_owner = owners.execution.get
+_owner = execution_context.execution.get
 _FIRST_FLUSH_S = 0.002
 _NEXT_FLUSH_S = 0.01
 # To a stream's plain `write`: its own, and the one by which the count is asked.
@@ -144,7 +237,7 @@ class Stream(io.TextIOWrapper):
         self.mode = "w"
         self._label = name
         self._flusher = flusher
-        self.labelled = Labelled(fd, pipe)
+        self.labelled = TaggedOutput(fd, pipe)
         self.write_plainly = _text_write.__get__(self)
         flusher.add(self)
 
@@ -205,11 +298,11 @@ class Output:
     def install(self) -> None:
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
-        owners.on_start = self._flusher.crowd
+        execution_context.on_start = self._flusher.crowd
 
     def relabel(self) -> bytes:
         """A label of this kernel's own, for the host to know."""
-        label = new_label()
+        label = new_tag()
         self.out.labelled.label = self.err.labelled.label = label
         return label
 

@@ -1,14 +1,18 @@
-"""MIME bundles: how a value wants to be shown, asked by the names that Jupyter uses."""
+"""MIME bundles: how a value wants to be shown, by the method names that Jupyter uses; matplotlib figures as PNG.
+
+matplotlib itself is imported only by user code.
+"""
 
 from __future__ import annotations
 
 import base64
+import io
 import sys
 import traceback
-from typing import Any, Dict, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import figures
-from .values import portable
+from ..values import portable
+from . import execution_context
 
 _METHODS = (
     ("_repr_html_", "text/html"),
@@ -31,8 +35,8 @@ def bundle(value: Any) -> Tuple[Dict[str, Any], int]:
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
         return {}, 0
-    if "matplotlib.figure" in sys.modules and figures.is_figure(value):
-        return {"image/png": figures.take(value)}, 0
+    if "matplotlib.figure" in sys.modules and _is_figure(value):
+        return {"image/png": _take_figure(value)}, 0
     forms: Dict[str, Any] = {}
     left_out = 0
     whole = _ask(value, "_repr_mimebundle_", include=None, exclude=None)
@@ -41,18 +45,18 @@ def bundle(value: Any) -> Tuple[Dict[str, Any], int]:
     if isinstance(whole, dict):
         fitting = [mime for mime in whole if len(str(mime)) <= _LONGEST_MIME][:_MOST_FORMS]
         left_out = len(whole) - len(fitting)
-        forms.update((str(mime), portable_form(whole[mime])) for mime in fitting)
+        forms.update((str(mime), _portable_form(whole[mime])) for mime in fitting)
     for method, mime in _METHODS:
         if mime not in forms and len(forms) < _MOST_FORMS:
             data = _ask(value, method)
             if isinstance(data, tuple):
                 data = data[0] if data else None
             if data is not None:
-                forms[mime] = portable_form(data)
+                forms[mime] = _portable_form(data)
     return forms, left_out
 
 
-def portable_form(data: Any) -> Any:
+def _portable_form(data: Any) -> Any:
     """Text stays text, bytes become base64, anything else must be made of JSON's types."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return base64.b64encode(data).decode("ascii")
@@ -70,3 +74,49 @@ def _ask(value: Any, method: str, **arguments: Any) -> Any:
     except Exception:
         traceback.print_exc()
         return None
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, sys.modules["matplotlib.figure"].Figure)
+
+
+def _png(figure: Any) -> str:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", bbox_inches="tight")
+    return base64.b64encode(data.getvalue()).decode("ascii")
+
+
+def _take_figure(figure: Any) -> str:
+    """The picture of a figure that is shown as a value, and so not once more at the cell's end."""
+    picture = _png(figure)
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(figure)
+    return picture
+
+
+def show_figures() -> None:
+    """Shows every open figure, oldest first, and closes it."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if _publish is None or pyplot is None or not hasattr(pyplot, "get_fignums"):
+        return  # still being imported, by another thread or after an interrupt
+    for number in pyplot.get_fignums():
+        figure = pyplot.figure(number)
+        if figure.get_axes() or figure.texts:
+            _publish({"image/png": _png(figure), "text/plain": repr(figure)})
+    pyplot.close("all")
+
+
+# Sends a MIME bundle to the host.
+_publish: Optional[Callable[[Dict[str, Any]], None]] = None
+
+
+def install_figures(publish: Callable[[Dict[str, Any]], None]) -> None:
+    """`plt.show()` shows figures with `publish`, once the code imports pyplot."""
+    global _publish
+    _publish = publish
+    execution_context.change_on_import("matplotlib.pyplot", _show_here)
+
+
+def _show_here(pyplot: Any) -> None:
+    pyplot.show = lambda *_args, **_kwargs: show_figures()

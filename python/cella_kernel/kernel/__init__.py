@@ -1,0 +1,1 @@
+"""What runs in a kernel process: cells, output, input, displays, snapshots and checkpoints."""
