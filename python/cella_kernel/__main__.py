@@ -59,9 +59,9 @@ def main() -> None:
 
         detect.main(options)
     elif mode == "files":
-        from cella_kernel import file_broker
+        from cella_kernel.files import broker
 
-        file_broker.main(options)
+        broker.main(options)
     elif mode == "pyodide":
         from cella_kernel.pyodide import main as pyodide_main
 

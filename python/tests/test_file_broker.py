@@ -11,9 +11,9 @@ import time
 import unittest
 from unittest import mock
 
-from cella_kernel import file_listing as listing
-from cella_kernel.file_broker import Root, Views
-from cella_kernel.file_removal import FOLDER, WAY
+from cella_kernel.files import folder_ops
+from cella_kernel.files.root import Root, Views
+from cella_kernel.files.folder_ops import FOLDER_FLAGS, PATH_FLAGS
 
 INSIDE = "/agent/workspace"
 
@@ -38,7 +38,7 @@ class Links(unittest.TestCase):
             os.symlink(start + following + step * times, os.path.join(self.top, "l%d" % number))
 
     def refused(self, path: str) -> None:
-        for work in (lambda root: root.open(path, WAY), lambda root: root.make(path + "/new/folder")):
+        for work in (lambda root: root.open(path, PATH_FLAGS), lambda root: root.make(path + "/new/folder")):
             begun = time.monotonic()
             with self.assertRaises(OSError) as caught:
                 work(self.root())
@@ -56,10 +56,10 @@ class Links(unittest.TestCase):
                         os.unlink(os.path.join(self.top, "l%d" % number))
 
     def test_links_deep_below_are_refused_at_once(self) -> None:
-        above = os.open(self.top, WAY)
+        above = os.open(self.top, PATH_FLAGS)
         for _ in range(1900):
             os.mkdir("d", dir_fd=above)
-            below = os.open("d", WAY, dir_fd=above)
+            below = os.open("d", PATH_FLAGS, dir_fd=above)
             os.close(above)
             above = below
         os.close(above)
@@ -70,7 +70,7 @@ class Links(unittest.TestCase):
 
     def test_as_many_links_as_the_system_follows_are_followed(self) -> None:
         self.chain(40, "/../x/.", 8)
-        os.close(self.root().open("l0", WAY))
+        os.close(self.root().open("l0", PATH_FLAGS))
         deep = "/deep" * 63
         self.root().make("l0" + deep)
         self.assertTrue(os.path.isdir(self.top + "/x" + deep))
@@ -94,7 +94,7 @@ class Links(unittest.TestCase):
             return opened(path, flags, *more)
 
         with mock.patch.object(root, "_openat2", renamed):
-            os.close(root.open("l0", WAY))
+            os.close(root.open("l0", PATH_FLAGS))
 
 
 class Listing(unittest.TestCase):
@@ -105,11 +105,11 @@ class Listing(unittest.TestCase):
         os.symlink("folder", os.path.join(top, "link"))
         with open(os.path.join(top, "file"), "w") as file:
             file.write("text")
-        folder = os.open(top, FOLDER)
+        folder = os.open(top, FOLDER_FLAGS)
         self.addCleanup(os.close, folder)
         # Root may search every folder.
-        with mock.patch.object(listing.os, "stat", side_effect=PermissionError):
-            files, over = listing.read_page(folder)
+        with mock.patch.object(folder_ops.os, "stat", side_effect=PermissionError):
+            files, over = folder_ops.read_page(folder)
         self.assertTrue(over)
         self.assertEqual(
             sorted((entry["name"], entry["kind"], entry["size"], entry["modifiedAt"]) for entry in files),

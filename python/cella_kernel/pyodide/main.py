@@ -21,7 +21,7 @@ _NOT_HERE = (
     ".pyodide.entry",
     ".sandbox.",
     ".supervisor",
-    ".file_",
+    ".files",
 )
 
 not_preloaded: List[Dict[str, str]] = []

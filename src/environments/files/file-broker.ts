@@ -1,6 +1,6 @@
 /**
  * The process that does the file work of a host that runs as root: one for all sessions, started with the first request
- * and again after it has ended. See python/cella_kernel/file_broker.py.
+ * and again after it has ended. See python/cella_kernel/files/broker.py.
  *
  * It is sent as many requests at a time as it has threads; the others wait here, each user's in a line of its own
  * (turns.ts). A request that is stuck in a file system fails by itself: others go on where they are, and what has not begun goes to

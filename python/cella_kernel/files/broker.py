@@ -22,77 +22,22 @@ import queue
 import select
 import signal
 import stat
-import struct
 import threading
-import time
 import uuid
-from collections import OrderedDict
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple
 
-from cella_kernel import file_listing as listing
-from cella_kernel import file_moving as moving
-from cella_kernel import file_removal as removal
-from cella_kernel.file_removal import FOLDER, WAY
-from cella_kernel.file_walk import Walk
-from cella_kernel.sandbox import linux, mounts
-from cella_kernel.sandbox.linux import LayerError
+from ..sandbox import linux
+from . import folder_ops
+from .folder_ops import FOLDER_FLAGS
+from .root import IDLE_SECONDS, Refusal, Root, Views
 
 _MOST_WAITING = 1024
-# Views of idmapped folders are kept for a while: making one costs more than all else.
-_MOST_VIEWS = 64
-_IDLE_SECONDS = 20
 _MOST_OPEN = 4096
 _MOST_MESSAGE = 1000
 
-_BENEATH, _NO_MAGIC, _NO_XDEV = 0x08, 0x02, 0x01
-_FOLDER_MODE, _FILE_MODE = 0o755, 0o644
-
-# Codes of our own, beside those of the system.
-REPLACED, NO_FILE = "EREPLACED", "ENOFILE"
-
-
-class Refusal(Exception):
-    def __init__(self, code: str, message: str = "") -> None:
-        super().__init__(message or code)
-        self.code = code
-
-
-class Views:
-    """Idmapped copies of folders, by the folder and its owner."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._views: "OrderedDict[tuple, Tuple[int, float]]" = OrderedDict()
-        self._namespaces: "OrderedDict[tuple, int]" = OrderedDict()
-
-    def copy(self, folder: int, path: str, uid: int, gid: int) -> int:
-        """A descriptor that the caller closes."""
-        facts = os.fstat(folder)
-        key = (facts.st_dev, facts.st_ino, facts.st_uid, facts.st_gid, uid, gid)
-        with self._lock:
-            known = self._views.pop(key, None)
-            view = known[0] if known else self._make(folder, path, key)
-            self._views[key] = (view, time.monotonic())
-            if len(self._views) > _MOST_VIEWS:
-                os.close(self._views.popitem(last=False)[1][0])
-            return os.dup(view)
-
-    def sweep(self) -> None:
-        with self._lock:
-            old = time.monotonic() - _IDLE_SECONDS
-            for key in [key for key, (_, used) in self._views.items() if used < old]:
-                os.close(self._views.pop(key)[0])
-
-    def _make(self, folder: int, path: str, key: tuple) -> int:
-        _, _, owner, group, uid, gid = key
-        who = (owner, group, uid, gid)
-        namespace = self._namespaces.pop(who, None)
-        if namespace is None:
-            namespace = mounts.user_namespace((owner, group), uid, gid)
-        self._namespaces[who] = namespace
-        if len(self._namespaces) > _MOST_VIEWS:
-            os.close(self._namespaces.popitem(last=False)[1])
-        return mounts.detached_mount(folder, path, mounts.ATTR_NOSUID | mounts.ATTR_NODEV, namespace)
+_FILE_MODE = 0o644
+# A code of our own, beside those of the system: there is no file to read.
+_NO_FILE = "ENOFILE"
 
 
 class Held(NamedTuple):
@@ -124,110 +69,8 @@ class Opened:
             return self._held.pop(fd)
 
 
-class Root:
-    """The folder of one request, held open; `close` lets go of it."""
-
-    def __init__(self, wanted: Dict[str, Any], views: Views) -> None:
-        self.uid, self.gid = int(wanted["uid"]), int(wanted["gid"])
-        if self.uid == 0 or self.gid == 0:
-            raise Refusal("EPERM", "root works for nobody")
-        inside: Optional[str] = wanted.get("inside")
-        self._walk = Walk(self._link, inside) if inside else None
-        path, mapped = wanted["path"], bool(wanted.get("mapped"))
-        try:
-            folder = mounts.open_folder(path, wanted.get("id"))
-        except LayerError as error:
-            raise Refusal(REPLACED if os.path.lexists(path) else "ENOENT", error.message) from error
-        self.fd = folder
-        # The code does not see what is mounted below an idmapped folder.
-        self._resolve = _BENEATH | _NO_MAGIC | (_NO_XDEV if mapped else 0)
-        if mapped:
-            try:
-                self.fd = views.copy(folder, path, self.uid, self.gid)
-            except LayerError as error:
-                raise Refusal("EPERM", error.message) from error
-            finally:
-                os.close(folder)
-
-    def close(self) -> None:
-        os.close(self.fd)
-
-    def open(self, path: str, flags: int) -> int:
-        """Links that stay inside are followed."""
-        try:
-            return self._openat2(path, flags, self._resolve)
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EAGAIN) or not self._walk:
-                raise
-        # An absolute link may lead to the folder by the name that the code has for it. And without `..` in it, a path
-        # is found also while code renames things all the time.
-        return self._openat2(self._walk.freed(path), flags, self._resolve | mounts.RESOLVE_NO_SYMLINKS)
-
-    def parent(self, path: str, create: bool = False) -> "tuple[int, str]":
-        """The folder that holds the last name of the path, which nobody has looked at yet."""
-        above, _, name = path.rpartition("/")
-        if create:
-            self.make(above)
-        return self.open(above, WAY), name
-
-    def make(self, path: str) -> None:
-        """The folders of a path that are missing."""
-        try:
-            os.close(self.open(path, WAY))
-            return
-        except FileNotFoundError:
-            pass
-        names = path.split("/")
-        above = self.open("", WAY)
-        try:
-            for index, name in enumerate(names):
-                try:
-                    os.mkdir(name, _FOLDER_MODE, dir_fd=above)
-                except FileExistsError:
-                    pass  # by now, or before
-                below = self._next(above, name, "/".join(names[: index + 1]))
-                os.close(above)
-                above = below
-        finally:
-            os.close(above)
-        os.close(self.open(path, WAY))
-
-    def _next(self, above: int, name: str, path: str) -> int:
-        """The folder of that name. A link is followed from the beginning of the path."""
-        try:
-            return self._openat2(name, WAY, self._resolve | mounts.RESOLVE_NO_SYMLINKS, above)
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-        return self.open(path, WAY)
-
-    def _openat2(self, path: str, flags: int, resolve: int, folder: Optional[int] = None) -> int:
-        how = struct.pack("QQQ", flags, 0, resolve)
-        beneath = ctypes.c_int(self.fd if folder is None else folder)
-        for _ in range(16):
-            fd = linux.syscall("openat2", beneath, os.fsencode(path or "."), how, ctypes.c_size_t(len(how)))
-            if fd >= 0:
-                return fd
-            code = ctypes.get_errno()
-            # Something was renamed meanwhile, and it cannot be told whether the path has left the folder.
-            if code != errno.EAGAIN:
-                break
-        raise OSError(code, os.strerror(code), path)
-
-    def _link(self, path: str) -> Optional[str]:
-        how = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            fd = self._openat2(path, how, self._resolve)
-        except FileNotFoundError:
-            return None
-        try:
-            return os.readlink("", dir_fd=fd) if stat.S_ISLNK(os.fstat(fd).st_mode) else None
-        finally:
-            os.close(fd)
-
-
 def _entry(name: str, facts: os.stat_result) -> Dict[str, Any]:
-    return listing.entry_of(os.fsencode(name), facts)
+    return folder_ops.entry_of(os.fsencode(name), facts)
 
 
 class Broker:
@@ -289,11 +132,11 @@ class Broker:
 
     def do_list(self, root: Root, path: str) -> Dict[str, Any]:
         """The first page. Where there is more, `more` gives it, by the descriptor of the folder."""
-        return self._page(root.open(path, FOLDER), Held(uid=root.uid, gid=root.gid))
+        return self._page(root.open(path, FOLDER_FLAGS), Held(uid=root.uid, gid=root.gid))
 
     def _page(self, folder: int, held: Held) -> Dict[str, Any]:
         try:
-            files, over = listing.read_page(folder)
+            files, over = folder_ops.read_page(folder)
         except BaseException:
             os.close(folder)
             raise
@@ -316,14 +159,14 @@ class Broker:
         try:
             facts = os.fstat(way)
             if not stat.S_ISREG(facts.st_mode):
-                raise Refusal("EISDIR" if stat.S_ISDIR(facts.st_mode) else NO_FILE)
+                raise Refusal("EISDIR" if stat.S_ISDIR(facts.st_mode) else _NO_FILE)
             fd = os.open("/proc/self/fd/%d" % way, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         finally:
             os.close(way)
         return {**_entry(path.rpartition("/")[2], facts), **self._tell(fd)}
 
     def do_folder(self, root: Root, path: str) -> Dict[str, Any]:
-        return self._tell(root.open(path, FOLDER))
+        return self._tell(root.open(path, FOLDER_FLAGS))
 
     def do_create(self, root: Root, path: str) -> Dict[str, Any]:
         """A file beside the place where it is to be; `commit` puts it there."""
@@ -343,12 +186,12 @@ class Broker:
         try:
             os.rename(held.partial, held.name, src_dir_fd=held.parent, dst_dir_fd=held.parent)
         except OSError:
-            removal.unlink(held.parent, held.partial)
+            folder_ops.unlink(held.parent, held.partial)
             raise
         return _entry(held.name, os.fstat(fd))
 
     def do_discard(self, _fd: int, held: Held) -> None:
-        removal.unlink(held.parent, held.partial)
+        folder_ops.unlink(held.parent, held.partial)
 
     def do_make(self, root: Root, path: str) -> None:
         root.make(path)
@@ -362,7 +205,7 @@ class Broker:
                 if replace:
                     os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
                 else:
-                    moving.rename_to_free(source, name, target, new)
+                    folder_ops.rename_to_free(source, name, target, new)
                 return _entry(new, os.stat(new, dir_fd=target, follow_symlinks=False))
             finally:
                 os.close(target)
@@ -377,7 +220,7 @@ class Broker:
                 os.unlink(name, dir_fd=parent)
                 return True
             if recursive:
-                return removal.remove_some(parent, name)
+                return folder_ops.remove_some(parent, name)
             os.rmdir(name, dir_fd=parent)
             return True
         finally:
@@ -388,7 +231,7 @@ class Broker:
             self._opened.add(fd, held)
         except OSError:
             if held.parent >= 0:
-                removal.unlink(held.parent, held.partial)
+                folder_ops.unlink(held.parent, held.partial)
                 os.close(held.parent)
             raise
         # What the server opens, and by what it knows that it has opened that.
@@ -402,7 +245,7 @@ def _check_replaceable(parent: int, name: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
-        raise Refusal(NO_FILE)
+        raise Refusal(_NO_FILE)
 
 
 def _become(uid: int, gid: int) -> None:
@@ -463,7 +306,7 @@ def main(options: Dict[str, Any]) -> None:
         threading.Thread(target=_serve, args=(broker, requests, writing), daemon=True).start()
     pending = b""
     while True:
-        ready = select.select([0], [], [], _IDLE_SECONDS / 2)[0]
+        ready = select.select([0], [], [], IDLE_SECONDS / 2)[0]
         broker.check_holder()
         if not ready:
             broker.sweep()
