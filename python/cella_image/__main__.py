@@ -11,8 +11,7 @@ import tarfile
 import time
 from typing import Any, Dict, Iterator, List, Tuple
 
-from .contents import Contents
-from .selection import search_path, select
+from .contents import Contents, search_path, select
 
 _TELL_EVERY_S = 1.0
 

@@ -1,13 +1,20 @@
-"""The paths that go into an image. Files that not everybody may read, and folders of people, never do."""
+"""What of this machine goes into an image: this Python, its packages, a shell with common programs, and their data.
+
+Files that not everybody may read never do, nor do people's folders.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import site
+import ssl
 import stat
-from typing import Callable, Dict, Iterable, List
+import sys
+import sysconfig
+from typing import Callable, Dict, Iterable, List, NamedTuple
 
-from .elf import needs_of
-from .libraries import Libraries
+from .elf import Libraries, needs_of
 
 # What belongs to people, to services or to the moment.
 _NEVER = ("/boot", "/dev", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var")
@@ -111,3 +118,110 @@ class Contents:
         if any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in self._own):
             return True
         return not any(path == one or path.startswith(one + "/") for one in _NEVER)
+
+
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+COMMON = """
+sh bash
+[ arch b2sum base32 base64 basename cat chmod cksum comm cp csplit cut date dd df dirname du echo env expand expr
+factor false fmt fold head id install join link ln logname ls md5sum mkdir mkfifo mktemp mv nice nl nohup nproc numfmt
+od paste printenv printf pwd readlink realpath rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shuf sleep
+sort split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq
+unlink wc whoami yes
+awk mawk gawk sed grep egrep fgrep find xargs which diff cmp patch less more file
+tar gzip gunzip zcat bzip2 bunzip2 xz unxz zstd zip unzip
+ps kill pgrep free uptime getent locale ldconfig clear tput bc jq
+git rg
+""".split()
+
+# Public data that programs and packages look up by its path.
+_DATA_TREES = ["/usr/share/zoneinfo", "/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8", "/lib/terminfo", "/usr/share/matplotlib", "/usr/share/git-core/templates"]
+_DATA_FILES = """
+/etc/ld.so.cache /etc/ld.so.conf /etc/ssl/openssl.cnf /etc/ssl/cert.pem /etc/ssl/certs/ca-certificates.crt
+/etc/pki/tls/certs/ca-bundle.crt /usr/lib/ssl/cert.pem /usr/lib/ssl/openssl.cnf /etc/mime.types /etc/protocols
+/etc/services /etc/os-release /usr/share/misc/magic.mgc /etc/matplotlibrc
+""".split()
+# Copies of all zones, and the zone that this machine happens to be in.
+_NO_ZONES = ("right", "posix", "localtime", "posixrules")
+# Loaded by name while a program runs.
+_LOADED_LATER = ["libgcc_s.so.1", "libnss_files.so.2", "libnss_dns.so.2"]
+# What Node and the programs of coding agents need, which are no part of an image and are mounted.
+_FOR_AGENTS = ["libstdc++.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libatomic.so.1"]
+
+
+class Selection(NamedTuple):
+    contents: Contents
+    # Programs that were asked for by name and are not here.
+    absent: List[str]
+    # Libraries that something needs and this machine lacks.
+    missing: List[str]
+
+
+def select(programs: Iterable[str], packages: bool) -> Selection:
+    library, package_folders = _library(), _package_folders()
+    places = [os.path.dirname(sys.executable), sysconfig.get_config_var("LIBDIR") or "/usr/lib"]
+    contents = Contents([*library, *(package_folders if packages else []), *places])
+    contents.add_program(sys.executable)
+    for name in ("python3", "python", "python%d.%d" % sys.version_info[:2]):
+        _add_if_same_python(contents, os.path.join(os.path.dirname(sys.executable), name))
+    contents.add(os.path.join(sys.prefix, "pyvenv.cfg"))
+    for folder in library:
+        contents.add_tree(folder, lambda path: _left_out(path, library, package_folders))
+    for folder in package_folders if packages else []:
+        contents.add_tree(folder)
+    for name in COMMON:
+        _add_program(contents, name)
+    absent = [name for name in programs if not _add_program(contents, name)]
+    _add_data(contents)
+    return Selection(contents, absent, contents.close())
+
+
+def search_path() -> str:
+    own = os.path.dirname(sys.executable)
+    return _SEARCH_PATH if own in _SEARCH_PATH.split(":") else own + ":" + _SEARCH_PATH
+
+
+def _library() -> List[str]:
+    paths = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.dirname(os.__file__)]
+    return _folders(paths)
+
+
+def _package_folders() -> List[str]:
+    return _folders([sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()])
+
+
+def _folders(paths: Iterable[str]) -> List[str]:
+    return [path for path in dict.fromkeys(paths) if path and os.path.isdir(path)]
+
+
+def _left_out(path: str, library: List[str], package_folders: List[str]) -> bool:
+    """Of the standard library: its own tests, what is for compiling C, and packages, which come by themselves."""
+    folder, name = os.path.split(path)
+    if path in package_folders or name in ("site-packages", "dist-packages"):
+        return True
+    return folder in library and (name == "test" or name.startswith("config-"))
+
+
+def _add_if_same_python(contents: Contents, path: str) -> None:
+    if os.path.realpath(path) == os.path.realpath(sys.executable):
+        contents.add(path)
+
+
+def _add_program(contents: Contents, name: str) -> bool:
+    path = name if os.path.isabs(name) else shutil.which(name, path=_SEARCH_PATH)
+    return path is not None and os.path.isfile(path) and contents.add_program(path)
+
+
+def _add_data(contents: Contents) -> None:
+    certificates = ssl.get_default_verify_paths()
+    for path in [*_DATA_FILES, certificates.openssl_cafile]:
+        contents.add(path)
+    if os.path.isdir("/etc/ld.so.conf.d"):
+        contents.add_tree("/etc/ld.so.conf.d")
+    for folder in _DATA_TREES:
+        contents.add_tree(folder, lambda path: os.path.basename(path) in _NO_ZONES)
+    needs = needs_of(sys.executable)
+    for name in [*_LOADED_LATER, *_FOR_AGENTS] if needs else []:
+        for path in contents.libraries.find(name, needs, "/"):
+            contents.add(path)

@@ -10,8 +10,7 @@ import tempfile
 import unittest
 
 from cella_image.contents import Contents
-from cella_image.elf import needs_of
-from cella_image.libraries import Libraries
+from cella_image.elf import Libraries, needs_of
 
 
 class Elf(unittest.TestCase):
