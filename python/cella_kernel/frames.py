@@ -27,6 +27,13 @@ TYPED, RESIZE, ENDED = ord("B"), ord("Z"), ord("E")
 HELLO, RESULT, DISPLAY, ANSWER, CALL, CANCEL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("x")
 SNAPSHOT_TAKEN, PART, SAVED, LOADED = ord("t"), ord("v"), ord("w"), ord("l")
 
+# The descriptors of a kernel: its connection, the writing and the reading ends of its output, the registration socket.
+# High numbers, so that code that closes everything it can count to does not hit them, and always the same, so that a
+# kernel can be built before they are there.
+KERNEL_FDS = range(256, 262)
+# How a kernel exits that cannot go on. Without memory it cannot report more than this.
+EXIT_FAILED, EXIT_OUT_OF_MEMORY = 70, 72
+
 Frame = Tuple[int, int, bytes]
 
 

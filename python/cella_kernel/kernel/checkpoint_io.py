@@ -16,18 +16,15 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from .. import frames, processes
 from ..durable import load as durable_load
 from ..durable import save as durable_save
-from ..durable.variables import MOST_NAMES, shorten_name, shorten_reason
-from ..frames import Channel
+from ..durable.variables import LAST_RESULTS, MOST_NAMES, shorten_name, shorten_reason
+from ..frames import KERNEL_FDS, Channel
 from ..sandbox import linux
 from ..sandbox.linux import LayerError
 from ..values import pack
 
 _PART_BYTES = 8 << 20
 _LENGTH = struct.Struct("<I")
-_LAST_RESULTS = ("_", "__", "___")
 NOTHING: Dict[str, Any] = {"saved": [], "lost": []}
-# The descriptors that kernel.py calls its own.
-_KERNELS_OWN = range(256, 262)
 
 Send = Callable[[int, bytes], None]
 
@@ -74,7 +71,7 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
         # A group of its own, so that whatever the names start here ends with it.
         os.setsid()
         # What a name wrote to the connection or the gate would be taken for the kernel's word.
-        os.closerange(_KERNELS_OWN[0], _KERNELS_OWN[-1] + 1)
+        os.closerange(KERNEL_FDS.start, KERNEL_FDS.stop)
         if linux.supported():
             linux.adopt_orphans()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -108,7 +105,7 @@ def answer(told: Dict[str, Any], **more: str) -> bytes:
 
 def _named(names: List[str]) -> List[str]:
     """Without the last results, which nobody has given a name."""
-    return [name for name in names if name not in _LAST_RESULTS]
+    return [name for name in names if name not in LAST_RESULTS]
 
 
 def _relay(channel: Channel, send: Send, until: float) -> bool:

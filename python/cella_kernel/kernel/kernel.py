@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import cell_sources, frames, introspection, namespaces, packages
+from ..frames import KERNEL_FDS
 from ..host_connection import CallError, HostConnection
 from ..interrupt_slot import InterruptSlot
 from ..interrupts import Interrupts, whole
@@ -27,9 +28,7 @@ from .output import Output
 from .spare_scheduling import SpareScheduling
 
 _MARKER_BYTES = 16
-# The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
-# and always the same, so that a kernel can be built before they are there.
-_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _REGISTRATION = OWN = range(256, 262)
+_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _REGISTRATION = KERNEL_FDS
 _ABOVE = FILES_NEEDED - 64
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _WARM_UP_ROUNDS = 20
@@ -39,8 +38,6 @@ _WARM_UP = bytes(_MARKER_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
 # An answer that is larger is not given: the host would not take it.
 _LARGEST_ANSWER = 4 << 20
 _LONGEST_PROMPT = 1 << 16
-# How a kernel ends that cannot go on. Without memory it can say no more than this.
-FAILED, WITHOUT_MEMORY = 70, 72
 
 
 class Kernel:
@@ -93,7 +90,7 @@ class Kernel:
         host, ours = socket.socketpair()
         pipes = [os.pipe(), os.pipe()]
         ends = (ours.fileno(), pipes[0][1], pipes[1][1], pipes[0][0], pipes[1][0], ours.fileno())
-        for fd, number in zip(ends, OWN):
+        for fd, number in zip(ends, KERNEL_FDS):
             os.dup2(fd, number, inheritable=False)
         sample = json.dumps({"env": {}, "reseed": False, "sample": [1, "text"]}).encode()
         for _ in range(rounds):
@@ -105,7 +102,7 @@ class Kernel:
         self._forget_rehearsal()
         host.close()
         ours.close()
-        for fd in (*OWN, *pipes[0], *pipes[1]):
+        for fd in (*KERNEL_FDS, *pipes[0], *pipes[1]):
             os.close(fd)
 
     def _forget_rehearsal(self) -> None:
@@ -123,7 +120,7 @@ class Kernel:
     def adopt(self, descriptors: List[int], registration: int, slot: InterruptSlot) -> None:
         """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
         taken = [*descriptors, registration]
-        self._move(taken, OWN)
+        self._move(taken, KERNEL_FDS)
         for name in ("SIGPIPE", "SIGXFSZ"):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         self._interrupts.arm(slot)
@@ -203,7 +200,7 @@ class Kernel:
         answer: Dict[str, Any] = {}
         try:
             self._output.rest()
-            restored = snapshot.take(number, _REGISTRATION, OWN[:-1])
+            restored = snapshot.take(number, _REGISTRATION, KERNEL_FDS[:-1])
         except (snapshot.ForkUnsafe, LayerError, OSError) as error:
             answer, restored = {"unsafe": str(error)}, None
         if restored is not None:
@@ -237,7 +234,7 @@ class Kernel:
         """In a snapshot: this process is the kernel from here on, in the state that was kept."""
         self._pid = os.getpid()
         self._host.belong_to(self._pid)
-        self._move(restored.descriptors, OWN[:-1])
+        self._move(restored.descriptors, KERNEL_FDS[:-1])
         self._host.start_over()
         self._ordering = _thread.RLock()
         self._output.after_fork()

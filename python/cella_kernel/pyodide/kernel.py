@@ -13,8 +13,9 @@ from posix import read, write
 from typing import Any, Dict, FrozenSet, Tuple
 
 from .. import cell_sources, frames
+from ..frames import KERNEL_FDS
 from ..interrupts import Interrupts
-from ..kernel.kernel import OWN, Kernel
+from ..kernel.kernel import Kernel
 from ..values import pack
 from . import saving
 from .undo_log import UndoLog
@@ -88,7 +89,7 @@ class PyodideKernel(Kernel):
     def adopt(self) -> None:  # type: ignore[override]
         """The descriptors are there already."""
         sys.modules["__main__"] = self._main
-        self.interrupt_device = InterruptDevice(OWN[-1])
+        self.interrupt_device = InterruptDevice(KERNEL_FDS[-1])
         self._interrupts.arm(self.interrupt_device)  # type: ignore[arg-type]
         _install_signals(self.interrupt_device, self._interrupts)
         self._output.install()

@@ -11,6 +11,7 @@ import sys
 import traceback
 from typing import Any, Dict, List
 
+from ..frames import EXIT_FAILED, EXIT_OUT_OF_MEMORY
 from ..kernel import kernel
 from . import shims
 from .kernel import PyodideKernel
@@ -33,11 +34,7 @@ def build(preload: List[str]) -> None:
     for found in pkgutil.walk_packages(package.__path__, "cella_kernel."):
         if not any(part in found.name for part in _NOT_HERE):
             importlib.import_module(found.name)
-    for name in preload:
-        try:
-            importlib.import_module(name)
-        except Exception as error:  # any module may fail in any way; the host is told which did
-            not_preloaded.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
+    not_preloaded.extend(kernel.preload(preload))
     the_kernel = kernel.the_kernel = PyodideKernel()
     the_kernel.install()
     the_kernel.rehearse()
@@ -61,8 +58,8 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     try:
         the_kernel.serve()
     except MemoryError:
-        os._exit(kernel.WITHOUT_MEMORY)
+        os._exit(EXIT_OUT_OF_MEMORY)
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(kernel.FAILED)
+        os._exit(EXIT_FAILED)

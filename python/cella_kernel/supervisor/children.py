@@ -11,7 +11,7 @@ import signal
 from typing import Any, Dict, List, Optional
 
 from .. import frames
-from ..frames import Channel
+from ..frames import EXIT_FAILED, EXIT_OUT_OF_MEMORY, Channel
 from ..interrupt_slot import InterruptSlot
 from ..kernel import kernel
 from ..processes import close_others, descendants, end_descendants, send_signal
@@ -53,9 +53,9 @@ def become_kernel(
     try:
         the_kernel.serve()
     except MemoryError:
-        os._exit(kernel.WITHOUT_MEMORY)
+        os._exit(EXIT_OUT_OF_MEMORY)
     finally:
-        os._exit(kernel.FAILED)
+        os._exit(EXIT_FAILED)
 
 
 def _enter_folder(folder: str) -> None:
