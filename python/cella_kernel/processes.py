@@ -1,4 +1,4 @@
-"""Processes and descriptors by the handful: who descends from whom, and closing all but a few."""
+"""Processes and their descriptors: forking, who descends from whom, ending descendants, closing all but a few descriptors."""
 
 from __future__ import annotations
 
@@ -76,14 +76,19 @@ def end_descendants() -> None:
         time.sleep(_ROUND_S)
 
 
-def hear_children() -> int:
-    """A descriptor that can be read from when a child may have ended, or another signal has come."""
+def child_signal_pipe() -> int:
+    """A descriptor that becomes readable when a child may have ended, or another signal has come."""
     reader, writer = os.pipe()
     for fd in (reader, writer):
         os.set_blocking(fd, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     return reader
+
+
+def fork() -> int:
+    """Of a process with one thread. Without Python's hooks for forks, where the system allows that."""
+    return linux.fork() if linux.supported() else os.fork()
 
 
 def close_others(keep: Collection[int]) -> None:

@@ -13,8 +13,14 @@ import sys
 from time import monotonic  # by itself: code that freezes time for its tests does not freeze it here
 from typing import Any, Callable, List, NamedTuple, Optional
 
+from ..processes import silence
 from ..sandbox import linux
 from .unsaveable import describe_error
+
+try:
+    import resource
+except ImportError:
+    pass  # in WebAssembly, which has no workers to confine either
 
 Event = List[Any]
 Report = Callable[[Event], None]
@@ -133,8 +139,8 @@ def _be_worker(work: Callable[[Report], None], reader: int, writer: int, memory_
         os.setsid()
         if linux.supported():
             linux.die_with_parent()
-        be_quiet()
-        be_modest(memory_bytes)
+        _be_quiet()
+        _limit_memory(memory_bytes)
         report = _reporter(writer)
         work(report)
         report(["done"])
@@ -164,25 +170,18 @@ def _reporter(writer: int) -> Report:
     return report
 
 
-try:
-    import resource
-except ImportError:
-    pass  # in WebAssembly, which has no workers to confine either
-
 # Enough for a linked list of some thousand objects, and a stack that holds it.
 _DEEPEST = 10_000
 _STACK_BYTES = 64 << 20
 
 
-def be_quiet() -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(nothing, fd)
+def _be_quiet() -> None:
+    silence()
     for number in (signal.SIGINT, signal.SIGXFSZ, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
 
 
-def be_modest(memory_bytes: int) -> None:
+def _limit_memory(memory_bytes: int) -> None:
     """No more memory than is in use now, as much again for what is loaded, and `memory_bytes`; a deep stack.
 
     Where memory runs out all the same, this process goes before the kernel.
@@ -193,7 +192,7 @@ def be_modest(memory_bytes: int) -> None:
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("1000")
     except OSError:
-        pass  # no /proc, or not ours to write
+        pass  # no /proc, or this process may not write there
     try:
         with open("/proc/self/statm", "rb") as file:
             mapped, resident = (int(pages) * resource.getpagesize() for pages in file.read().split()[:2])

@@ -22,6 +22,20 @@ from . import program, terminal
 from .program import Stop
 
 
+def confine_child(keep: List[int], confinement: Optional[Confinement], spec: Dict[str, Any]) -> None:
+    """What every fork of pid 1 does first. It keeps none of pid 1's signal handling and only these descriptors."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    # Those of pid 1 (its own connection, its control group) may have any number.
+    close_others([*keep, *(confinement.descriptors() if confinement else ())])
+    os.umask(0o022)
+    if linux.supported():
+        linux.die_with_parent()
+    if confinement is not None:
+        confinement.enter(spec)
+
+
 def become_kernel(
     descriptors: List[int],
     registration: int,
@@ -31,19 +45,10 @@ def become_kernel(
     spare: bool,
 ) -> None:
     """The kernel's side of pid 1's fork. Never returns. No user code runs before the process is confined."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     the_kernel = kernel.the_kernel
     assert the_kernel is not None
     try:
-        os.setsid()
-        # Those of pid 1 (its own connection, its control group) may have any number; the kernel gets none of them.
-        close_others([*descriptors, registration, *(confinement.descriptors() if confinement else ())])
-        os.umask(0o022)
-        if linux.supported():
-            linux.die_with_parent()
-        if confinement is not None:
-            confinement.enter(spec)
+        confine_child([*descriptors, registration], confinement, spec)
         _enter_folder(spec["cwd"])
         if spare:
             the_kernel.be_spare()
@@ -86,18 +91,11 @@ def become_program(
     """The program's side of pid 1's fork. Never returns. Nothing of the program runs before the process is confined."""
     connection, out, err = descriptors[:3]
     try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(GENTLY, _ask_to_end)
-        os.setsid()
-        close_others([connection, out, err, *(confinement.descriptors() if confinement else ())])
-        os.umask(0o022)
         if linux.supported():
-            linux.die_with_parent()
             linux.adopt_orphans()
-        if confinement is not None:
-            confinement.enter(spec)
+        confine_child([connection, out, err], confinement, spec)
         os.chdir(command.get("cwd") or spec["cwd"])
         if "terminal" in command:
             status = terminal.serve(connection, out, command)

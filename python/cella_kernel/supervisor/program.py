@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .. import frames, packages
 from ..frames import Channel
-from ..processes import close_others, end_descendants, hear_children
+from ..processes import close_others, end_descendants, child_signal_pipe
 
 # Ignored or handled by those that the program comes from; whatever it starts would inherit that.
 _SIGNALS = ("SIGTERM", "SIGPIPE", "SIGXFSZ", "SIGINT", "SIGQUIT", "SIGHUP", "SIGCHLD", "SIGTSTP", "SIGTTIN", "SIGTTOU")
@@ -67,7 +67,7 @@ def _exec_first(choices: Sequence[List[str]], env: Dict[str, str]) -> None:
 def run_with_stdin(connection: int, out: int, err: int, command: Dict[str, Any]) -> int:
     """Runs the program to its end, ends what it has left, and gives how it ended, as a wait status."""
     # Before the program is there: its end is not missed.
-    wake = hear_children()
+    wake = child_signal_pipe()
     reader, writer = os.pipe()
     pid = start(command, (reader, out, err))
     for fd in (reader, out, err):

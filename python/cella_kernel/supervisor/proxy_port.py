@@ -15,10 +15,10 @@ import time
 from collections import deque
 from typing import Any, Deque, Dict, Optional
 
-from ..processes import close_others
-from ..sandbox import linux
+from ..processes import fork
 from ..sandbox.launch import Confinement
 from ..sandbox.linux import LayerError
+from .children import confine_child
 
 _BACKLOG = 128
 # Where so many were started in so short a time, each would end again: whoever waits is sent away instead.
@@ -65,7 +65,7 @@ class ProxyPort:
                 self._send_away()
                 return None
             self._starts.append(now)
-            pid = linux.fork() if linux.supported() else os.fork()
+            pid = fork()
         except (LayerError, OSError):
             # There is no room for a process: nor for one to wait.
             self._send_away()
@@ -85,15 +85,8 @@ class ProxyPort:
     def _become(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> None:
         """Never returns."""
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.setsid()
-            close_others([self.fd, *(confinement.descriptors() if confinement else ())])
-            if linux.supported():
-                linux.die_with_parent()
-            if confinement is not None:
-                confinement.enter(spec)
+            confine_child([self.fd], confinement, spec)
             Forwarder(self._listener, self._socket_path).serve()
         finally:
             os._exit(0)

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from .. import fd_passing, frames
 from ..frames import Channel, RejectedConnections
-from ..processes import close_others, silence
+from ..processes import child_signal_pipe, close_others, fork, silence
 from ..sandbox import linux
 from ..sandbox.cgroup import Group, OwnGroup
 from ..sandbox.launch import Confinement, Launcher, Surroundings
@@ -73,11 +73,7 @@ class Supervisor:
         self._processes = ProcessTable(channel, group, alone)
 
     def serve(self) -> None:
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        os.set_blocking(writer, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        reader = child_signal_pipe()
         handoff_fd = self._handoff.fileno() if self._handoff else -1
         for fd in (self._channel.fd, handoff_fd, self._registration.fileno(), reader):
             if fd >= 0:
@@ -198,14 +194,14 @@ class Supervisor:
 
     def _fork_kernel(self, number: int, spare: bool, descriptors: List[int]) -> None:
         slot = self._processes.new_interrupt_slot()
-        pid = linux.fork() if linux.supported() else os.fork()
+        pid = fork()
         if pid == 0:
             assert self._spec is not None
             children.become_kernel(descriptors, self._their_registration.fileno(), slot, self._confinement, self._spec, spare)
         self._processes.add_kernel(number, pid, slot)
 
     def _fork_program(self, number: int, command: Dict[str, Any], descriptors: List[int]) -> None:
-        pid = linux.fork() if linux.supported() else os.fork()
+        pid = fork()
         if pid == 0:
             assert self._spec is not None
             become_program(descriptors, self._confinement, self._spec, command)

@@ -63,10 +63,7 @@ class Template:
         self._rejected = RejectedConnections(self._poll, supervisor.send_failure)
 
     def serve(self, life: int) -> None:
-        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
-        os.set_blocking(writer, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        reader = processes.child_signal_pipe()
         for fd in (life, self._listener.fileno(), reader):
             self._poll.register(fd, select.POLLIN)
         while True:

@@ -18,7 +18,7 @@ from typing import Any, Dict, Optional
 
 from .. import frames
 from ..frames import Channel
-from ..processes import end_descendants, hear_children
+from ..processes import end_descendants, child_signal_pipe
 from . import program
 from .program import Stop
 
@@ -67,7 +67,7 @@ class _Relay:
         except OSError:
             pass  # it is wider than it need be
         # Before the program is there: its end is not missed.
-        self._wake = hear_children()
+        self._wake = child_signal_pipe()
 
     def run(self, pid: int) -> int:
         while self._ended is None:
