@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional, Tuple
 # is none.
 HOST, KERNEL, POLICY, FAILURE = b"H", b"K", b"P", b"E"
 _MOST_DESCRIPTORS = 200
-# What a sandbox that was begun ahead says to the template when nothing is left that could fail.
+# Sent to the template by a sandbox that was begun ahead, when nothing is left that could fail.
 _READY = b"R"
 
 Message = Tuple[bytes, Dict[str, Any], List[int]]
@@ -66,13 +66,13 @@ def _line(way: socket.socket) -> bytes:
 
 
 _CREDENTIALS = struct.Struct("3i")
-# All that is ever said here. Code may write anything: nothing of it is taken apart further than this.
+# The only messages there are. User code may write anything: nothing else is parsed.
 _REGISTRATION = re.compile(rb'\{"(twin|kernel)": (0|[1-9][0-9]{0,9})\}')
 _LARGEST_NUMBER = 0xFFFFFFFF
 
 
 def parse_registration(data: bytes) -> Optional[Dict[str, int]]:
-    """The word of a kernel or a twin; None where it is none."""
+    """The message of a kernel or a snapshot; None if it is not one."""
     found = _REGISTRATION.fullmatch(data)
     if found is None or int(found[2]) > _LARGEST_NUMBER:
         return None
@@ -80,13 +80,13 @@ def parse_registration(data: bytes) -> Optional[Dict[str, int]]:
 
 
 def register(gate: int, word: Dict[str, int], descriptors: List[int]) -> None:
-    """From a kernel or a twin to pid 1."""
+    """From a kernel or a snapshot to pid 1."""
     with socket.socket(fileno=os.dup(gate)) as way:
         socket.send_fds(way, [json.dumps(word).encode()], descriptors)
 
 
 def receive_registration(gate: socket.socket, longest: int) -> Tuple[bytes, List[int], int]:
-    """A word from a kernel that is there already, what came with it, and the process that it is from.
+    """A message that has arrived, its descriptors, and the process that it is from.
 
     That is 0 where the system does not tell.
     """

@@ -21,7 +21,7 @@ INTERRUPT, KILL, DROP_SNAPSHOT, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
 OPENED, ATTACHED, FAILED, DIED, SNAPSHOT_LOST, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")
 # host -> kernel
 START, EXECUTE, REQUEST, REPLY, SNAPSHOT, SAVE, LOAD = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T"), ord("V"), ord("L")
-# host -> whoever stands over a terminal, or over a program that it feeds
+# host -> our process over a terminal, or over a program with stdin
 TYPED, RESIZE, ENDED = ord("B"), ord("Z"), ord("E")
 # kernel -> host
 HELLO, RESULT, DISPLAY, ANSWER, CALL, CANCEL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("x")
@@ -93,7 +93,7 @@ SendFailure = Callable[[Channel, BaseException], None]
 
 
 class RejectedConnections:
-    """The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
+    """The host closes the connection, not we: if it wrote to a closed one, it would miss the reason."""
 
     def __init__(self, poll: "select.poll", fail: SendFailure) -> None:
         self.waiting: Set[int] = set()
@@ -104,18 +104,18 @@ class RejectedConnections:
         try:
             self._fail(channel, error)
         except OSError:
-            os.close(channel.fd)  # it has let go already; every other connection goes on
+            os.close(channel.fd)  # the host has closed it already; all other connections go on
             return
         self.waiting.add(channel.fd)
         self._poll.register(channel.fd, select.POLLIN)
 
     def hear(self, fd: int) -> None:
-        """What it still says is nothing to us; its end is the end."""
+        """Discards what the host still sends, until it closes the connection."""
         try:
             if os.read(fd, 65536):
                 return
         except OSError:
-            pass  # broken off is let go as well
+            pass  # a broken connection is closed, too
         self._poll.unregister(fd)
         self.waiting.discard(fd)
         os.close(fd)

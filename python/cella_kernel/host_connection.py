@@ -1,6 +1,6 @@
 """The kernel's one connection to the host, shared by the main thread and every thread and task that calls out.
 
-Whoever waits reads, for all: replies go to the caller that waits for their number, other frames to the main loop.
+The thread that waits reads for all: replies go to the caller that waits for their number, other frames to the main loop.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class HostConnection:
         return self._inbox.popleft()
 
     def _watch_closely(self) -> None:
-        """Where the last frame came at once, looks for the next one for a moment before going to sleep.
+        """If the last frame came at once, polls briefly for the next one before sleeping.
 
         Waking a process that sleeps costs more than a small cell does; code that sends cell after cell does not wait
         for it, and a kernel that is left alone does not look.
@@ -122,7 +122,7 @@ class HostConnection:
         began = monotonic()
         ready = self._poll.poll(0)
         while not ready and monotonic() - began < self._closely:
-            # Whoever is to send the frame may need this processor.
+            # The host may need this processor to send the frame.
             _yield()
             ready = self._poll.poll(0)
         # What comes while it is looked for, or soon after, is likely to have a successor.
@@ -195,7 +195,7 @@ class HostConnection:
         between[0].call_soon_threadsafe(lambda: between[0].stop() if self._between is between else None)
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Has a loop hear the host exactly while somebody on it waits for something."""
+        """A loop watches the connection exactly while a task on it waits for a reply."""
         if loop.is_closed():
             return
         between = self._between is not None and self._between[0] is loop
@@ -238,7 +238,7 @@ class HostConnection:
         return number
 
     def _give_up(self, number: int) -> None:
-        """Nobody waits for this reply any more; the host need not finish the work."""
+        """The caller no longer waits for this reply; the host need not finish the work."""
         with self._interrupts, self._sending:
             self._stop_reading()
             if self._unsent.pop(number, None) is None and number in self._open:
@@ -354,7 +354,7 @@ def _settle(future: "asyncio.Future[bytes]", reply: bytes) -> None:
     try:
         future.get_loop().call_soon_threadsafe(settle)
     except RuntimeError:
-        pass  # its loop was closed: nobody waits any more
+        pass  # its loop was closed: no caller waits any more
 
 
 def _value_of(reply: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Set, TypeVar
 from .interrupt_slot import InterruptSlot
 
 _main = _thread.get_ident
-# Pid 1 may ring once more before it learns that it was heard. For this long such an echo is told by having no target.
+# Pid 1 may signal once more before it sees the acknowledgement. For this long, a signal without a target is such an echo.
 _ECHO_S = 0.05
 _whole: Set[CodeType] = {InterruptSlot.target.__code__, InterruptSlot.acknowledge.__code__}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -32,7 +32,7 @@ class Interrupts:
         self._main_thread = _main()
         self._held = 0
         self._pending = False
-        # The last execution and the last question that are over: the highest bit of a number tells them apart.
+        # The last execution and the last request that are over: the highest bit of a number tells them apart.
         self._finished = [0, 0]
         self._heard_at = 0.0
         # The execution whose code runs now; 0 while the kernel's own code does.

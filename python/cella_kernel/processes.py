@@ -45,7 +45,7 @@ def descendants(root: int, spare: Collection[int] = ()) -> List[int]:
 
 
 def is_held_still(pid: int) -> bool:
-    """Whether somebody has stopped it, or traces it."""
+    """Whether it is stopped or traced."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] in "Tt"

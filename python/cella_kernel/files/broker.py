@@ -51,7 +51,7 @@ class Held(NamedTuple):
 
 
 class Opened:
-    """Descriptors that the server was told of."""
+    """Descriptors that the server knows of."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class Broker:
             root.close()
 
     def _finish(self, work: Callable[..., Any], fd: int) -> Any:
-        """By what is held alone: whatever has become of the folder, nothing stays open."""
+        """Uses only what is held: even if the folder is gone, nothing stays open."""
         held = self._opened.take(fd)
         try:
             _become(held.uid, held.gid)
@@ -122,7 +122,7 @@ class Broker:
 
     def check_holder(self) -> None:
         if os.waitpid(self._holder, os.WNOHANG)[0]:
-            os._exit(1)  # nobody can open anything here any more
+            os._exit(1)  # no file can be opened any more
 
     def do_close(self, fd: int) -> None:
         parent = self._opened.take(fd).parent

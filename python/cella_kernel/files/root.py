@@ -79,7 +79,7 @@ class Views:
 
 
 class Root:
-    """The folder of one request, held open; `close` lets go of it."""
+    """The folder of one request, held open until `close`."""
 
     def __init__(self, wanted: Dict[str, Any], views: Views) -> None:
         self.uid, self.gid = int(wanted["uid"]), int(wanted["gid"])

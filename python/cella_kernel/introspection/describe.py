@@ -40,7 +40,7 @@ def _find(namespace: Dict[str, Any], name: str) -> Any:
         owner, _, last = name.rpartition(".")
         if not owner:
             raise
-        # A property is told of as such: its value would have to be worked out.
+        # A property is reported as such: its value would have to be computed.
         return static_attribute(resolve(namespace, owner), last)
 
 
@@ -104,7 +104,7 @@ _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range, deque
 
 
 def list_variables(namespace: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The newest, where there are more than one answer holds."""
+    """The newest ones, if there are more than fit into one answer."""
     users = [(name, value) for name, value in list(namespace.items()) if _is_users(name)]
     return [_describe_variable(name, value) for name, value in users[-_MOST_VARIABLES:]]
 

@@ -1,4 +1,4 @@
-"""The kernel's side of durable checkpoints: names out to the host in parts, and parts from the host into names."""
+"""The kernel's side of durable checkpoints: sends variables to the host in parts, and loads parts from the host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Send = Callable[[int, bytes], None]
 
 
 def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float) -> None:
-    """Sends the parts, and SAVED at the end. A fork does the work: whatever the names do there, this process goes on."""
+    """Sends the parts, and SAVED at the end. A fork does the work: whatever code runs there, this process goes on."""
     try:
         ours, theirs = socket.socketpair()
         pid = _fork()
@@ -68,9 +68,9 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
         channel.send(kind, 0, payload)
 
     try:
-        # A group of its own, so that whatever the names start here ends with it.
+        # A process group of its own, so that whatever code starts here ends with it.
         os.setsid()
-        # What a name wrote to the connection or the gate would be taken for the kernel's word.
+        # What code wrote to the connection or the registration socket would be taken for the kernel's.
         os.closerange(KERNEL_FDS.start, KERNEL_FDS.stop)
         if linux.supported():
             linux.adopt_orphans()
@@ -104,7 +104,7 @@ def answer(told: Dict[str, Any], **more: str) -> bytes:
 
 
 def _named(names: List[str]) -> List[str]:
-    """Without the last results, which nobody has given a name."""
+    """Without the last results, which the code has not named."""
     return [name for name in names if name not in LAST_RESULTS]
 
 

@@ -13,7 +13,7 @@ from _thread import get_ident
 from contextvars import ContextVar
 from typing import Any, Callable, Set
 
-# 0 where nobody knows. A task has a copy of it from whoever begins it; a thread is given it here.
+# 0 if unknown. A task copies it from the code that starts it; a thread is given it here.
 execution: "ContextVar[int]" = ContextVar("cella_execution", default=0)
 # The threads that the code has started and that have not ended.
 live_threads: Set[int] = set()
@@ -26,7 +26,7 @@ def _no_op() -> None:
     pass
 
 
-# Told before a thread starts.
+# Called before a thread starts.
 on_start: Callable[[], None] = _no_op
 
 
@@ -65,7 +65,7 @@ def _track_threads(kind: Any) -> None:
 
 
 def _track_pool_work(module: Any) -> None:
-    """Work that is handed to a pool belongs to whoever hands it over, not to whoever made the pool."""
+    """Work in a pool belongs to the execution that submitted it, not to the one that made the pool."""
     item = getattr(module, "_WorkItem", None)
     if item is None:
         return

@@ -55,7 +55,7 @@ class Kernel:
         self._namespace = module.__dict__
         self._runner = cells.CellRunner(self._namespace, self._interrupts)
         self._executing = 0
-        # Ready before anybody asked for it.
+        # Started ahead, and not yet taken by a session.
         self._spare = False
         # Held from a mark to its frame, so that a thread's display never comes between an execution and its end.
         self._ordering = _thread.RLock()
@@ -76,13 +76,13 @@ class Kernel:
         self._builtins = dict(vars(builtins))
 
     def be_spare(self) -> None:
-        """Nobody waits for this kernel yet."""
+        """This kernel is started ahead, without a session."""
         self.rehearse(rounds=2)
         _reseed()
         self._spare = True
 
     def rehearse(self, rounds: int = _WARM_UP_ROUNDS) -> None:
-        """Runs a few cells against nobody.
+        """Runs a few cells without a host.
 
         In the template: what the interpreter adapts to its first calls is then shared by all kernels. In a spare: the
         memory that the first cell will write to is this process's own, while nobody waits for it.
@@ -111,7 +111,7 @@ class Kernel:
         cell_sources.forget_all()
 
     def _warm_up(self, rounds: int = 1) -> None:
-        """Does in a spare all that its first cell will do, but tells nobody: what that needs is then at hand."""
+        """Does in a spare all that its first cell will do, without sending anything: the memory for it is then ready."""
         for _ in range(rounds):
             self._execute(0, _WARM_UP, _send_nowhere)
         self._forget_rehearsal()
@@ -149,7 +149,7 @@ class Kernel:
             self._handle(*self._host.next_frame())
 
     def _sleep(self) -> None:
-        """Until somebody is about to take this kernel."""
+        """Waits until a session is about to take this kernel."""
         # So that it has all of this memory for itself before anybody waits for it.
         self._warm_up(_WARM_UPS)
         scheduling = SpareScheduling()
@@ -224,7 +224,7 @@ class Kernel:
         try:
             told = incoming.load(self._namespace, python, cell_sources.remember_again)
         except BaseException as error:
-            # Whatever the names did while they came back, the kernel goes on with those that did.
+            # Whatever went wrong while variables were loaded, the kernel goes on with those that were.
             told = {"restored": [], "lost": [{"name": "*", "reason": cells.describe(error)["message"][:300]}]}
         self._repair()
         self._output.flush()
@@ -394,7 +394,7 @@ def preload(names: Sequence[str]) -> List[Dict[str, str]]:
 def build() -> None:
     """In the template: makes the kernel that every process forked from it may become."""
     global the_kernel
-    # Whatever a kernel saves or loads goes through it; importing it takes as long as all the rest of a save.
+    # Every save and load uses it; importing it takes as long as all the rest of a save.
     preload(["cloudpickle"])
     # Names that imports have left in the interpreter's cache of lookups: each would cost every kernel a page as it goes.
     if hasattr(sys, "_clear_type_cache"):

@@ -24,7 +24,7 @@ _TAG_BYTES = 16
 _HEADER = Struct("<IH")
 # Of text, in one piece: what POSIX lets be written to a pipe as a whole is 4096 bytes here.
 _MOST = 4096 - _TAG_BYTES - _HEADER.size
-# Past this, whoever writes waits until it is out.
+# Past this, a writer waits until it is flushed.
 _MOST_WAITING = 8192
 
 

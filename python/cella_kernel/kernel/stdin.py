@@ -12,7 +12,7 @@ Ask = Callable[[str, bool], str]
 
 
 class Stdin(io.TextIOBase):
-    """sys.stdin: each line is a question without a prompt; when nobody answers, the file has ended."""
+    """sys.stdin: each line is an input request without a prompt; if nobody answers, the file has ended."""
 
     encoding = "utf-8"
     errors = "strict"

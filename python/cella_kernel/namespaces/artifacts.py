@@ -110,7 +110,7 @@ def _let_go(method: str, handle: int) -> None:
     try:
         host.call(method, handle=handle)
     except host.CellaError:
-        pass  # the host lets go of it with this kernel at the latest
+        pass  # the host closes it when this kernel ends, at the latest
 
 
 # What a saved name is found by again.

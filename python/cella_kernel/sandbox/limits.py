@@ -24,7 +24,7 @@ def apply(limits: Dict[str, Any], alone: bool) -> None:
             _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
         # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
         _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
-    # The soft limit sends SIGXCPU, which tells this death apart; the hard one is for code that ignores it.
+    # The soft limit sends SIGXCPU, which identifies this exit; the hard one is for code that ignores it.
     _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
     _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])
     # No dump is that small; and where dumps are piped to a program of the host's, this one value alone keeps them from it.
@@ -37,7 +37,7 @@ def limit_open_files(count: int) -> None:
 
 
 def be_killed_first() -> None:
-    """Where memory runs out, this process goes before pid 1, whose end would be everybody's."""
+    """If memory runs out, this process is killed before pid 1, whose end would end all."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")

@@ -273,7 +273,7 @@ class Stage:
         check(libc.umount2(b".", _DETACH), "namespaces", "umount of the host's tree")
         os.chdir("/")
         self._root = ""
-        # Once for nobody, so that a spare has touched the memory it needs.
+        # Once ahead, so that a spare has touched the memory it needs.
         self._write_own(0, 0, "/")
 
     def finish(self, spec: Dict[str, Any], folders: List[int]) -> None:

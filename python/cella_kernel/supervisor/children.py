@@ -74,7 +74,7 @@ def _report_kernel_failure(fd: int, error: BaseException) -> None:
     layer, message = (error.layer, error.message) if isinstance(error, LayerError) else ("template", repr(error))
     try:
         Channel(fd).send(frames.FAILED, 0, json.dumps({"layer": layer, "message": message}).encode())
-        # The host hangs up, not we: a write of its own to a closed connection would make it miss the reason.
+        # The host closes the connection, not we: if it wrote to a closed one, it would miss the reason.
         while os.read(fd, 65536):
             pass
     finally:
@@ -137,7 +137,7 @@ def _run_program(command: Dict[str, Any], out: int, err: int) -> int:
 
 
 def _end_with(status: int) -> None:
-    """As the program did: pid 1 tells the host."""
+    """Exits as the program did: pid 1 reports that to the host."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number != signal.SIGKILL:

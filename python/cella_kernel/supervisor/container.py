@@ -53,7 +53,7 @@ def main(options: Dict[str, Any]) -> None:
 
 
 def _opening(channel: Channel) -> Dict[str, Any]:
-    """The first frame from the host. Where it lets go instead, there is nothing to do here."""
+    """The first frame from the host. If the host closes the connection instead, this process ends."""
     frame = channel.take()
     while frame is None:
         if not channel.fill():

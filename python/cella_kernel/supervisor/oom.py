@@ -18,7 +18,7 @@ from ..sandbox.cgroup import Group, OwnGroup
 class OomCounter:
     def __init__(self, group: Union[Group, OwnGroup, None]) -> None:
         self._counter: Union[Group, OwnGroup, MemoryWatch, None] = group
-        # Where nobody else counts it.
+        # Set if there is no control group.
         self.watch: Optional[MemoryWatch] = None
         self._kills = 0
 
@@ -27,7 +27,7 @@ class OomCounter:
             self._counter = self.watch = MemoryWatch(most_bytes)
 
     def happened(self) -> bool:
-        """Since the last time that somebody asked."""
+        """Whether a process was killed for memory since the last call."""
         if self._counter is None:
             return False
         kills = self._counter.oom_kills()
@@ -42,7 +42,7 @@ _OWN = (b"RssAnon:", b"RssShmem:")
 
 
 class MemoryWatch:
-    """Call `look` at least as often as `pause_s` says while anybody lives here."""
+    """Call `look` at least every `pause_s` while any program runs."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
@@ -67,7 +67,7 @@ class MemoryWatch:
 
 
 def _memory() -> Dict[int, int]:
-    """Of every process but this one: the bytes that go with it. What several share counts for each of them."""
+    """Of every process but this one: the bytes that its end would free. Shared memory counts for each process."""
     found: Dict[int, int] = {}
     own = str(os.getpid())
     for name in os.listdir("/proc"):

@@ -23,7 +23,7 @@ from .oom import OomCounter
 from .snapshots import Snapshot, Snapshots
 from .user_processes import Programs, UserProcesses
 
-# How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
+# How long the exit report of a kernel waits for processes that were killed with it: they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 1.0, 0.0005
 # And how long the end of everything waits: the host waits for longer.
 _END_S = 5.0
@@ -38,8 +38,8 @@ class ProcessTable:
         self._known = KnownProcesses()
         self._user_processes = UserProcesses(self._known, alone)
         self._oom = OomCounter(group)
-        # The host may want one to end before it has come here: its connection takes another way than this wish. Most of
-        # these have ended instead; numbers are never used again.
+        # KILL may come before the kernel: its connection takes another way than this frame. Most of these have already
+        # ended instead; numbers are never reused.
         self._too_early: Deque[int] = deque(maxlen=1024)
         self._cpu_seconds = 0
 
@@ -55,7 +55,7 @@ class ProcessTable:
         self._cpu_seconds = seconds
 
     def watch_memory(self, most_bytes: int) -> None:
-        """Where nobody else counts it."""
+        """If no control group limits it."""
         if self._alone:
             self._oom.begin_watch(most_bytes)
 
@@ -68,7 +68,7 @@ class ProcessTable:
 
     @property
     def pause_s(self) -> Optional[float]:
-        """How long until somebody must call `check` again; None where nothing is to be looked at."""
+        """How long until `check` must be called again; None if nothing needs it."""
         pauses = [RESEND_S] if any(sender.pending for _, sender in self._known.kernels.values()) else []
         if self._oom.watch is not None and self._known.programs:
             pauses.append(self._oom.watch.pause_s)
@@ -97,7 +97,7 @@ class ProcessTable:
             self._known.kernels[number][1].send(execution)
 
     def registered(self, pid: int, message: Dict[str, int], descriptors: List[int]) -> None:
-        """A process of this sandbox says what it is. The descriptors stay the caller's."""
+        """A process of this sandbox says what it is. The caller closes the descriptors."""
         ((kind, number),) = message.items()
         if kind == "twin":
             self._known.snapshots.add(number, pid, descriptors)
@@ -147,7 +147,7 @@ class ProcessTable:
                 send_signal(pid, signal.SIGKILL)
 
     def end_all(self) -> None:
-        """Kills everything, and waits until it is gone: the host gives its place to another kernel when pid 1 lets go."""
+        """Kills everything and waits until it is gone: the host reuses the room when pid 1 closes its connection."""
         self.kill_all()
         deadline = time.monotonic() + _END_S
         while time.monotonic() < deadline:
@@ -163,7 +163,7 @@ class ProcessTable:
             pass
 
     def _reap_one(self) -> Optional[bool]:
-        """False where none has ended, None where there is none."""
+        """False if no child has ended, None if there are no children."""
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
@@ -185,7 +185,7 @@ class ProcessTable:
             body = {"outOfMemory": self._ran_out(status), **_exit_fields(status)}
             self._channel.send(frames.DIED, number, json.dumps(body).encode())
             if self._alone and not self._known.programs and not self._known.kernels:
-                # It may have killed whoever stood over it: what it has left is nobody's.
+                # It may have killed our process over it, which would have ended what it left behind.
                 self._user_processes.kill(set())
 
     def _died(self, number: int, status: int, cpu_seconds: float) -> None:
@@ -196,7 +196,7 @@ class ProcessTable:
             if not self._user_processes.put_off:
                 self._wait_for_user_processes()
         body: Dict[str, Any] = {"outOfMemory": self._oom.happened(), **_exit_fields(status)}
-        # Code that ignores SIGXCPU meets the hard limit, which kills without a word.
+        # Code that ignores SIGXCPU meets the hard limit, which kills with SIGKILL.
         if body.get("signal") == signal.SIGKILL and 0 < self._cpu_seconds < cpu_seconds - 1:
             body["signal"] = int(signal.SIGXCPU)
         self._channel.send(frames.DIED, number, json.dumps(body).encode())

@@ -16,9 +16,9 @@ from .. import frames, packages
 from ..frames import Channel
 from ..processes import close_others, end_descendants, child_signal_pipe
 
-# Ignored or handled by those that the program comes from; whatever it starts would inherit that.
+# Ignored or handled by our own processes; the program and its children would inherit that.
 _SIGNALS = ("SIGTERM", "SIGPIPE", "SIGXFSZ", "SIGINT", "SIGQUIT", "SIGHUP", "SIGCHLD", "SIGTSTP", "SIGTTIN", "SIGTTOU")
-# What a terminal runs where nobody says: the first that there is.
+# What a terminal runs by default: the first one that exists.
 _SHELLS = (["bash"], ["sh"])
 
 
@@ -102,7 +102,7 @@ class _StdinRelay:
         if self._wake in ready:
             os.read(self._wake, 4096)
         if self._channel.fd in ready and not self._channel.fill():
-            # The host says no more: whoever ends the program is pid 1.
+            # The host has closed its side: pid 1 ends the program.
             self._listening = False
             self._end()
         if self._pipe in ready:
@@ -126,7 +126,7 @@ class _StdinRelay:
         except BlockingIOError:
             pass  # it reads the rest later
         except OSError:
-            self._end()  # nobody is there to read it
+            self._end()  # nobody reads it
 
     def _end(self) -> None:
         self._held = b""

@@ -21,13 +21,13 @@ from ..sandbox.linux import LayerError
 from .children import confine_child
 
 _BACKLOG = 128
-# Where so many were started in so short a time, each would end again: whoever waits is sent away instead.
+# If so many were started in so short a time, the next would end again: clients are disconnected instead.
 _MOST_STARTS, _STARTS_S = 8, 1.0
 _NOT_PROXIED = "localhost,127.0.0.1,::1"
 
 
 class ProxyPort:
-    """Call `answer` when somebody has connected, and `watch` when what that has started is gone."""
+    """Call `answer` when a client has connected, and `watch` when the forwarder has ended."""
 
     def __init__(self, proxy: Dict[str, Any], poll: "select.poll") -> None:
         self._socket_path: str = proxy["socket"]
@@ -42,7 +42,7 @@ class ProxyPort:
             raise LayerError("namespaces", "the port of the proxy: %s" % error) from error
         self._listener.setblocking(False)
         self.watch()
-        # Whatever is started in here finds it the way programs do.
+        # Programs find the proxy by these variables.
         url = "http://127.0.0.1:%d" % proxy["port"]
         for name, value in (("http", url), ("https", url), ("all", url), ("no", _NOT_PROXIED)):
             os.environ[name + "_proxy"] = os.environ[name.upper() + "_PROXY"] = value
@@ -52,13 +52,13 @@ class ProxyPort:
         return self._listener.fileno()
 
     def watch(self) -> None:
-        """Nobody takes its connections: the next one is for pid 1 to see."""
+        """No forwarder accepts connections: pid 1 watches for the next one."""
         if not self._watched:
             self._poll.register(self.fd, select.POLLIN)
         self._watched = True
 
     def answer(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> Optional[int]:
-        """Somebody has connected: starts the process and gives its pid, unless that cannot be."""
+        """A client has connected: starts the forwarder and returns its pid, or None if it cannot be started."""
         try:
             now = time.monotonic()
             if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_S:
@@ -67,7 +67,7 @@ class ProxyPort:
             self._starts.append(now)
             pid = fork()
         except (LayerError, OSError):
-            # There is no room for a process: nor for one to wait.
+            # There is no room for another process.
             self._send_away()
             return None
         if pid == 0:
@@ -110,7 +110,7 @@ class _Side:
         self.pending = b""
         # Whether more may come from it.
         self.reads = True
-        # Whether it was told that nothing more comes.
+        # Whether its writing side was shut down.
         self.ended = False
 
 

@@ -38,7 +38,7 @@ class Snapshots:
 
     @property
     def restoring(self) -> bool:
-        """Whether a snapshot is about to be a kernel, or to fork one: nobody knows that process before it tells."""
+        """Whether a snapshot is becoming a kernel, or forking one: that process is unknown until it registers."""
         return any(snapshot.becoming is not None for snapshot in self._snapshots.values())
 
     def items(self) -> List[Tuple[int, Snapshot]]:
@@ -66,7 +66,7 @@ class Snapshots:
         snapshot.becoming = (number, slot)
         message = fd_passing.KERNEL + json.dumps({"kernel": number, "keep": keep, "place": slot.place}).encode() + b"\n"
         try:
-            # Not waited for: the code may have its hand on either end.
+            # Without waiting: user code may hold either end.
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             sent = snapshot.way.sendmsg([message], rights, socket.MSG_DONTWAIT)
         except OSError:

@@ -27,11 +27,11 @@ from .children import become_program
 from .process_table import ProcessTable
 from .proxy_port import ProxyPort
 
-# How long pid 1 waits for the host to hear why there is no sandbox.
+# How long pid 1 waits for the host to read why there is no sandbox.
 _DRAIN_TIMEOUT_S = 2.0
-# Enough to learn that a message of the code's is none of ours.
+# Enough to see that a message is not one of ours but user code's.
 _LONGEST_MESSAGE = 4096
-# More than the gate can hold at a time: code that never stops talking does not keep pid 1 from its work.
+# More than the registration socket can hold: code that floods it does not keep pid 1 from its work.
 _MOST_MESSAGES = 512
 # Opens a connection that the host has asked for: its descriptor, the writing ends of its two pipes, their reading ends.
 Connect = Callable[[Dict[str, Any]], List[int]]
@@ -62,9 +62,9 @@ class Supervisor:
         self._rejected = RejectedConnections(self._poll, send_failure)
         self._spec: Optional[Dict[str, Any]] = None
         self._confinement: Optional[Confinement] = None
-        # Where the policy names hosts: the way to the host's proxy.
+        # If the policy names hosts: the way to the host's proxy.
         self._proxy_port: Optional[ProxyPort] = None
-        # Kernels tell of themselves and of their frozen forks here; the system says which process each word is from.
+        # Kernels register themselves and their snapshots here; the system says which process a message is from.
         self._registration, self._their_registration = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if hasattr(socket, "SO_PASSCRED"):
             self._registration.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -93,7 +93,7 @@ class Supervisor:
                 self._rejected.hear(fd)
             if self._proxy_port is not None and self._proxy_port.fd in ready and self._spec is not None:
                 self._processes.forwarder = self._proxy_port.answer(self._confinement, self._spec)
-            # What has died may have told what it was, and what it has forked, with its last words.
+            # A process that has ended may have registered itself, or a fork, just before.
             self._from_kernels()
             self._processes.reap()
             if self._proxy_port is not None and self._processes.forwarder is None:
@@ -110,7 +110,7 @@ class Supervisor:
         while True:
             frame = self._channel.take()
             if frame is None:
-                # Every connection that was asked for is made by now: a kernel finds no word in its memory that opens one.
+                # All requested connections are open by now: a kernel finds no unused token in its memory.
                 self._start_all()
                 return
             kind, number, payload = frame
@@ -130,7 +130,7 @@ class Supervisor:
         try:
             self._waiting.append((fd_passing.KERNEL, body, connect(body)))
         except OSError:
-            # There is no connection to say why on.
+            # There is no connection on which to report why.
             self._channel.send(frames.DIED, body["kernel"], json.dumps({"exitCode": 71, "outOfMemory": False}).encode())
 
     def _from_template(self, way: socket.socket) -> None:
@@ -164,7 +164,7 @@ class Supervisor:
             self.settle(spec, None)
 
     def settle(self, spec: Dict[str, Any], confinement: Optional[Confinement]) -> None:
-        """The place is closed: kernels may live here from now on, each in that confinement."""
+        """The sandbox is complete: kernels may be started from now on, each in that confinement."""
         self._processes.limit_cpu(spec["limits"]["cpuSeconds"])
         if spec["limits"].get("memoryCounts") == "used":
             self._processes.watch_memory(spec["limits"]["memoryBytes"])
@@ -178,7 +178,7 @@ class Supervisor:
             self._start(*self._waiting.pop(0)[1:])
 
     def _start(self, body: Dict[str, Any], descriptors: List[int]) -> None:
-        """A connection for a kernel: a new one, or one that a frozen fork becomes."""
+        """A connection for a new kernel, a program, or a kernel that a snapshot becomes."""
         try:
             if body.get("command"):
                 self._fork_program(body["kernel"], body["command"], descriptors)
@@ -187,7 +187,7 @@ class Supervisor:
             else:
                 self._processes.restore_snapshot(body["twin"], body["kernel"], body["keep"], descriptors)
         except (LayerError, OSError) as error:
-            # This kernel alone cannot be; what else lives here goes on.
+            # Only this kernel could not be started; the others go on.
             self._rejected.refuse(Channel(descriptors.pop(0)), error)
         for fd in descriptors:
             os.close(fd)
@@ -208,9 +208,9 @@ class Supervisor:
         self._processes.add_program(number, pid)
 
     def _from_kernels(self) -> None:
-        """All that kernels have told until now: what the host asks for may follow from it, and is heard after it."""
+        """Handles all registrations that have come: requests of the host may depend on them, and are handled after them."""
         for _ in range(_MOST_MESSAGES):
-            # Looked for first: an exception each time would cost every sandbox memory of its own.
+            # Polled first: raising an exception each time would cost every sandbox private memory.
             if not self._registration_poll.poll(0):
                 return
             try:
@@ -220,13 +220,13 @@ class Supervisor:
             self._from_kernel(*word)
 
     def _from_kernel(self, data: bytes, descriptors: List[int], sender: int) -> None:
-        """Whatever comes here may come from the code: it can say things of its own processes, and of no other."""
+        """Any message may come from user code. It can register processes of its own sandbox, and no others."""
         try:
             word = fd_passing.parse_registration(data)
             if sender and word is not None:
                 self._processes.registered(sender, word, descriptors)
         except Exception:
-            pass  # whatever the code has said, it does not end the sandbox; nobody waits for an answer to it
+            pass  # no message from user code ends the sandbox, and none is answered
         finally:
             for fd in descriptors:
                 os.close(fd)
@@ -252,17 +252,17 @@ def send_failure(channel: Channel, error: BaseException) -> None:
 
 
 def report_failure(channel: Channel, error: BaseException) -> None:
-    """The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
+    """The host closes the connection, not we: if it wrote to a closed one, it would miss the reason."""
     send_failure(channel, error)
     deadline = time.monotonic() + _DRAIN_TIMEOUT_S
     poll = select.poll()
     poll.register(channel.fd, select.POLLIN)
     while poll.poll(max(0.0, deadline - time.monotonic()) * 1000) and os.read(channel.fd, 65536):
-        pass  # what it still asks of a sandbox that is none
+        pass  # requests for a sandbox that could not be made
 
 
 def main(host: Optional[Channel], way: socket.socket, launcher: Optional[Launcher], around: Surroundings) -> None:
-    """Never returns. Runs in the process that the template has just made; ahead of its time where it has no host yet."""
+    """Never returns. Runs in the process that the template has just made. Without `host`, it was begun ahead."""
     channel = host
     try:
         signal.set_wakeup_fd(-1)
@@ -286,7 +286,7 @@ def main(host: Optional[Channel], way: socket.socket, launcher: Optional[Launche
 
 
 def _wait_for_host(way: socket.socket) -> Channel:
-    """Waits until this sandbox is somebody's. Where it never will be, the template lets go of its end."""
+    """Waits until a session takes this sandbox. If none ever does, the template closes its end."""
     try:
         fd_passing.say_ready(way)
         _, _, descriptors = fd_passing.receive(way)

@@ -27,14 +27,14 @@ from ..sandbox.linux import FILES_NEEDED, LayerError
 from ..sandbox.networks import Networks
 from . import supervisor
 
-# How long nothing may have been asked for before the next sandbox is begun ahead.
+# How long to be idle before the next sandbox is begun ahead.
 _QUIET_MS = 15
-# How long a pid 1 may leave no room for a message: everybody else waits meanwhile. Only one that was stopped does so.
+# How long a message to a pid 1 may block: all others wait meanwhile. It blocks only if that pid 1 was stopped.
 _LONGEST_HANDOFF_SECONDS = 2
 
 
 class Sandbox:
-    """What the template remembers of one sandbox: its pid 1, the way to hand it descriptors, what is around it."""
+    """One sandbox: its pid 1, the socket to hand it descriptors, and its control group and network."""
 
     __slots__ = ("pid", "way", "around")
 
@@ -53,7 +53,7 @@ class Template:
         self._listener.bind(os.path.join(folder, "template"))
         self._listener.listen(512)
         self._sandboxes: Dict[str, Sandbox] = {}
-        # One that is nobody's yet: all that is the same for every session is done.
+        # Begun ahead for the next session: all that is the same for every session is done.
         self._begun: Optional[Sandbox] = None
         self._begin_next = False
         self._waiting: Dict[int, Channel] = {}
@@ -117,7 +117,7 @@ class Template:
                 self._attach(channel, request)
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
-        except Exception as error:  # whatever one connection says, the sandboxes that live go on
+        except Exception as error:  # no connection may end the sandboxes that run
             self._rejected.refuse(channel, error)
             return
         os.close(channel.fd)
@@ -151,16 +151,16 @@ class Template:
         return Sandbox(pid, ours, around)
 
     def _begin_ahead(self) -> None:
-        """While nobody waits: most of what the next session would wait for."""
+        """While idle: does most of what the next session would wait for."""
         self._begin_next = False
         try:
             self._begun = self._start(None, "none")
         except (LayerError, OSError):
-            pass  # whoever opens the next one meets the reason
+            pass  # the next OPEN fails with the reason
 
     def _take_begun(self, channel: Channel) -> Optional[Sandbox]:
         begun = self._begun
-        # One that is not ready may still fail, and has nobody to tell why: the next one is made while the host listens.
+        # One that is not ready may still fail, and could not report why. Then a new one is made while the host listens.
         if begun is None or not fd_passing.is_ready(begun.way):
             return None
         self._begun = None
@@ -168,7 +168,7 @@ class Template:
             _hand(begun, fd_passing.HOST, {}, [channel.fd])
             return begun
         except OSError:
-            # It was killed a moment ago, and is about to be reaped.
+            # It was just killed, and is about to be reaped.
             self._sandboxes["begun %d" % begun.pid] = begun
             return None
 
@@ -198,7 +198,7 @@ class Template:
             paths = [self._pipe("%s.%s" % (request["id"], name), readers, writers) for name in ("out", "err")]
             # The host opens the reading ends by these names, then says so on our standard input.
             self._readers[request["id"]] = readers
-            # Before the connection is handed on: whoever has it may speak at once.
+            # Before the connection is handed on: its new owner may send at once.
             channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
             _hand(sandbox, fd_passing.KERNEL, request, [channel.fd, *writers, *readers])
         except OSError as error:
@@ -239,7 +239,7 @@ class Template:
                 self._close_readers(name)
 
     def _kill(self, name: str) -> None:
-        """Also one whose pid 1 was stopped. Until it is reaped, which is done here, its pid is nobody else's."""
+        """Works also if pid 1 was stopped. Its pid is not reused before it is reaped, which is done here."""
         sandbox = self._sandboxes.get(name)
         if sandbox is not None:
             os.kill(sandbox.pid, signal.SIGKILL)

@@ -42,7 +42,7 @@ def serve(connection: int, out: int, command: Dict[str, Any]) -> int:
     try:
         return relay.run(pid)
     except Stop:
-        # Whoever has it as its terminal is told by SIGHUP.
+        # Programs on this terminal get a SIGHUP.
         os.close(master)
         _wait_for_children()
         raise
@@ -120,7 +120,7 @@ class _Relay:
         except BlockingIOError:
             pass  # it reads the rest later
         except OSError:
-            self._typed = b""  # nobody is there to read it
+            self._typed = b""  # nobody reads it
 
     def _look(self) -> bytes:
         """What the program has shown. At its end the terminal gives an error instead."""
@@ -164,7 +164,7 @@ class _Relay:
 
 
 def _resize(master: int, size: Dict[str, int]) -> None:
-    """The program that has the terminal is told by SIGWINCH."""
+    """The program on the terminal gets a SIGWINCH."""
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", size["rows"], size["cols"], 0, 0))
 
 

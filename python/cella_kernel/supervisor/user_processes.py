@@ -16,7 +16,7 @@ from .children import GENTLY
 if TYPE_CHECKING:
     from .process_table import KnownProcesses
 
-# How often processes that fork faster than they are found are looked for, before everything is held still for that.
+# How many rounds to look for processes that fork faster than they are found, before everything is stopped for that.
 _MOST_ROUNDS = 50
 
 
@@ -26,7 +26,7 @@ class UserProcesses:
     def __init__(self, known: KnownProcesses, alone: bool) -> None:
         self._known = known
         self._alone = alone
-        # They are to end as soon as they can be told from kernels.
+        # To be killed as soon as they can be told from kernels.
         self._put_off: Set[int] = set()
 
     @property
@@ -79,7 +79,7 @@ class UserProcesses:
         spared = self._known.pids - also
         killed: Set[int] = set()
         for _ in range(_MOST_ROUNDS):
-            # Whoever was killed forks no more: when nobody has come since the last look, nobody is left.
+            # A killed process forks no more: if a round finds no new one, none is left.
             found = set(descendants(os.getpid(), spared)) - killed
             if not found:
                 return True
@@ -89,16 +89,16 @@ class UserProcesses:
         return False
 
 
-# How often whoever stands over a command that was told to end is looked at: the command may hold it still.
+# How often our process over a program that was told to end is checked: the program may have stopped it.
 CHECK_S = 0.05
-# Longer than whoever stands over a command needs to end all that came from it.
+# Longer than that process needs to end all that came from the program.
 _LONGEST_STOP_S = 3.0
 
 
 class Programs:
     def __init__(self) -> None:
         self._pids: Dict[int, int] = {}
-        # Those that were told to end, and until when they have time for it.
+        # Those that were told to end, with their deadlines.
         self._ending: Dict[int, float] = {}
 
     def __contains__(self, number: int) -> bool:
@@ -129,14 +129,14 @@ class Programs:
 
     def end(self, number: int, gently: bool) -> None:
         """`gently`: it is asked to end, and may go on."""
-        # It sees to its own family, which nobody else can tell; also where somebody of that holds it still.
+        # Our process over the program ends its descendants, which only it knows; SIGCONT in case one of them has stopped it.
         send_signal(self._pids[number], GENTLY if gently else signal.SIGTERM)
         send_signal(self._pids[number], signal.SIGCONT)
         if not gently:
             self._ending.setdefault(number, time.monotonic() + _LONGEST_STOP_S)
 
     def end_late(self) -> None:
-        """Ends commands for whoever stands over them and cannot: it was told to go on, and is held still again."""
+        """Kills programs whose overseeing process cannot: it is late, or was stopped again."""
         now = time.monotonic()
         for number, deadline in list(self._ending.items()):
             pid = self._pids[number]
@@ -145,7 +145,7 @@ class Programs:
                     send_signal(each, signal.SIGKILL)
 
     def reaped(self, pid: int) -> List[int]:
-        """The number of the command that this process was, where it was one."""
+        """The number of the program that this process was, if it was one."""
         numbers = [number for number, own in self._pids.items() if own == pid]
         for number in numbers:
             del self._pids[number]
