@@ -122,7 +122,7 @@ class Contents:
 
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-COMMON = """
+_COMMON = """
 sh bash
 [ arch b2sum base32 base64 basename cat chmod cksum comm cp csplit cut date dd df dirname du echo env expand expr
 factor false fmt fold head id install join link ln logname ls md5sum mkdir mkfifo mktemp mv nice nl nohup nproc numfmt
@@ -170,7 +170,7 @@ def select(programs: Iterable[str], packages: bool) -> Selection:
         contents.add_tree(folder, lambda path: _left_out(path, library, package_folders))
     for folder in package_folders if packages else []:
         contents.add_tree(folder)
-    for name in COMMON:
+    for name in _COMMON:
         _add_program(contents, name)
     absent = [name for name in programs if not _add_program(contents, name)]
     _add_data(contents)

@@ -15,7 +15,7 @@ _DEEPEST = 200
 # Each level of a repr copies those below it: the time grows with the square of the levels.
 _DEEPEST_REPR = 500
 # What a value may have in all: items of lists and keys of dicts together, and bytes. The host takes no more.
-MOST_ITEMS = 50_000
+_MOST_ITEMS = 50_000
 LARGEST_VALUE = 8 << 20
 # The first integer, without its sign, that has more than 10,000 decimal digits.
 _TOO_LONG = 10**10_000
@@ -36,7 +36,7 @@ def pack(message: Any) -> bytes:
 
 def portable(value: Any) -> Any:
     """`value` itself where all of it can travel; else a copy in which the other parts are opaque."""
-    census = _Census(MOST_ITEMS, LARGEST_VALUE)
+    census = _Census(_MOST_ITEMS, LARGEST_VALUE)
     if not census.take(value):
         return oversize(value)
     return _copy(value, 0, set()) if census.foreign else value
@@ -44,11 +44,11 @@ def portable(value: Any) -> Any:
 
 def is_bounded(value: Any) -> bool:
     """Whether the host takes it, as far as its items, their depth and their integers go."""
-    census = _Census(MOST_ITEMS, sys.maxsize)
+    census = _Census(_MOST_ITEMS, sys.maxsize)
     return census.take(value) and not census.beyond
 
 
-def opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
+def _opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
     """Type and repr in place of a value."""
     text, cut = short_repr(value, longest)
     return {(type_name(value), text + ("…" if cut else ""))}
@@ -56,7 +56,7 @@ def opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
 
 def oversize(value: Any) -> Any:
     """Of plain types and too large to travel: type and repr, and its items, characters or bytes, or the bits of an integer."""
-    ((kind, text),) = opaque(value)
+    ((kind, text),) = _opaque(value)
     size = value.bit_length() if type(value) is int else len(value) if type(value) in (list, tuple, dict, str, bytes) else 0
     return {(kind, text, size)}
 
@@ -192,7 +192,7 @@ def _copy(value: Any, depth: int, path: Set[int]) -> Any:
         return oversize(value) if kind is int and not -_TOO_LONG < value < _TOO_LONG else value
     key = id(value)
     if key in path or depth >= _DEEPEST or len(path) > _DEEPEST:
-        return opaque(value)
+        return _opaque(value)
     if kind is dict and set(map(type, value)) <= {str}:
         path.add(key)
         result: Any = {name: _copy(item, depth + 1, path) for name, item in value.items()}
@@ -203,4 +203,4 @@ def _copy(value: Any, depth: int, path: Set[int]) -> Any:
         result = [_copy(item, depth + 1, path) for item in value]
         path.discard(key)
         return result
-    return opaque(value, _LONGEST_REPR if depth == 0 else _LONGEST_NESTED_REPR)
+    return _opaque(value, _LONGEST_REPR if depth == 0 else _LONGEST_NESTED_REPR)

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ..cell_sources import lines
 
-Definition = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign]
+_Definition = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What makes a class, or a name for types, of a call: running one of these again has no effect elsewhere.
 _FACTORIES = frozenset((
@@ -29,7 +29,7 @@ class CellTexts:
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
         self._order = {name: index for index, name in enumerate(texts)}
-        self._parsed: Dict[str, List[Definition]] = {}
+        self._parsed: Dict[str, List[_Definition]] = {}
         self._lines: Dict[str, List[str]] = {}
 
     def lines(self, file: str) -> List[str]:
@@ -41,12 +41,12 @@ class CellTexts:
         """For an order: later cells are greater."""
         return self._order.get(file, len(self._order)), line
 
-    def definitions(self, file: str) -> List[Definition]:
+    def definitions(self, file: str) -> List[_Definition]:
         if file not in self._parsed:
             try:
                 flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
                 tree = compile(self.texts[file], file, "exec", flags, True)
-                self._parsed[file] = list(at_top(tree.body))
+                self._parsed[file] = list(_top_level(tree.body))
             except (SyntaxError, ValueError, MemoryError, RecursionError, KeyError):
                 self._parsed[file] = []
         return self._parsed[file]
@@ -60,7 +60,7 @@ def extract(name: str, value: Any, cells: CellTexts) -> Optional[Dict[str, Any]]
     if found is None:
         return None
     file, node = found
-    first = first_line(node)
+    first = _first_line(node)
     text = cells.lines(file)[first - 1 : node.end_lineno]
     if text[0][: node.col_offset].strip():
         return None  # something else begins on the same line
@@ -68,23 +68,23 @@ def extract(name: str, value: Any, cells: CellTexts) -> Optional[Dict[str, Any]]
         "file": file,
         "line": first,
         "text": "".join(text),
-        "defines": defined_name(node),
+        "defines": _defined_name(node),
         "bare": isinstance(value, FunctionType) and "__wrapped__" not in vars(value),
         "futures": _futures(value),
     }
 
 
-def _find_function(value: Any, cells: CellTexts) -> Optional[Tuple[str, Definition]]:
+def _find_function(value: Any, cells: CellTexts) -> Optional[Tuple[str, _Definition]]:
     code = written_code(value)
     if code is None or code.co_name == "<lambda>":
         return None
     for node in cells.definitions(code.co_filename):
-        if isinstance(node, _FUNCTIONS) and node.name == code.co_name and first_line(node) == code.co_firstlineno:
+        if isinstance(node, _FUNCTIONS) and node.name == code.co_name and _first_line(node) == code.co_firstlineno:
             return code.co_filename, node
     return None
 
 
-def _find_class(value: type, cells: CellTexts) -> Optional[Tuple[str, Definition]]:
+def _find_class(value: type, cells: CellTexts) -> Optional[Tuple[str, _Definition]]:
     """A class does not say where it was written; its methods do. Without any, its last definition is taken."""
     codes = [written_code(item) for item in vars(value).values()]
     own = [code for code in codes if code is not None and code.co_filename in cells.texts]
@@ -95,17 +95,17 @@ def _find_class(value: type, cells: CellTexts) -> Optional[Tuple[str, Definition
         for node in reversed(cells.definitions(file)):
             if not isinstance(node, ast.ClassDef) or node.name != value.__name__ or value.__qualname__ != node.name:
                 continue
-            if not own or any(first_line(node) <= code.co_firstlineno <= (node.end_lineno or 0) for code in own):
+            if not own or any(_first_line(node) <= code.co_firstlineno <= (node.end_lineno or 0) for code in own):
                 return file, node
     return None
 
 
-def _find_call(name: str, cells: CellTexts) -> Optional[Tuple[str, Definition]]:
+def _find_call(name: str, cells: CellTexts) -> Optional[Tuple[str, _Definition]]:
     """`Point = namedtuple("Point", "x y")` and the like, the last that was written."""
     for file, text in reversed(list(cells.texts.items())):
         if name in text and "(" in text:
             for node in reversed(cells.definitions(file)):
-                if isinstance(node, ast.Assign) and defined_name(node) == name:
+                if isinstance(node, ast.Assign) and _defined_name(node) == name:
                     return file, node
     return None
 
@@ -124,16 +124,16 @@ def written_code(value: Any) -> Optional[CodeType]:
     return value.__code__ if isinstance(value, FunctionType) else None
 
 
-def at_top(body: List[ast.stmt]) -> Iterator[Definition]:
+def _top_level(body: List[ast.stmt]) -> Iterator[_Definition]:
     """Definitions of the cell itself, also under an `if` or in a `with`, and none from inside another one."""
     for node in body:
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) or (isinstance(node, ast.Assign) and _is_factory(node)):
             yield node
         else:
             for field in ("body", "orelse", "finalbody"):
-                yield from at_top(getattr(node, field, None) or [])
+                yield from _top_level(getattr(node, field, None) or [])
             for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-                yield from at_top(part.body)
+                yield from _top_level(part.body)
 
 
 def _is_factory(node: ast.Assign) -> bool:
@@ -144,12 +144,12 @@ def _is_factory(node: ast.Assign) -> bool:
     return name in _FACTORIES
 
 
-def first_line(node: Definition) -> int:
+def _first_line(node: _Definition) -> int:
     decorators: List[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def defined_name(node: Definition) -> str:
+def _defined_name(node: _Definition) -> str:
     return node.targets[0].id if isinstance(node, ast.Assign) else node.name  # type: ignore[attr-defined]
 
 
@@ -178,7 +178,7 @@ def compile_source(source: Dict[str, Any]) -> Any:
     is_indented = text[:1] in (" ", "\t")
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | futures
     tree = compile("if 1:\n" + text if is_indented else text, file, "exec", flags, True)
-    node = [node for node in at_top(tree.body) if defined_name(node) == source["defines"]][0]
+    node = [node for node in _top_level(tree.body) if _defined_name(node) == source["defines"]][0]
     if source["bare"]:
         node.decorator_list = []  # type: ignore[union-attr]
     ast.increment_lineno(node, source["line"] - (2 if is_indented else 1))

@@ -35,7 +35,7 @@ class Group(NamedTuple):
     linked: FrozenSet[int]
 
 
-def shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, MemorySharer]]:
+def _shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, MemorySharer]]:
     """By owner and name, all that overlap with something. What is lost does not count."""
     owners: Dict[int, Dict[str, MemorySharer]] = {}
     for record in records.values():
@@ -50,7 +50,7 @@ def shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, MemoryShare
 
 def unlinkable(records: Dict[str, Record]) -> Iterator[Tuple[str, List[str]]]:
     """Names with an array that overlaps with others and cannot be saved as a view, and the names of the others."""
-    for sharers in shared_memory(records).values():
+    for sharers in _shared_memory(records).values():
         for name, sharer in sharers.items():
             if not sharer.can_be_views:
                 yield name, sorted(set(sharers) - {name})
@@ -64,7 +64,7 @@ def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
         unions.join_all([name, *record.shares])
     linked: Dict[str, Set[int]] = {name: set() for name in records}
     needs = {name: set(record.needs) for name, record in records.items()}
-    for owner, sharers in shared_memory(records).items():
+    for owner, sharers in _shared_memory(records).items():
         for name, sharer in sharers.items():
             if sharer.has_views:
                 linked[name].add(owner)
@@ -83,7 +83,7 @@ def _order(needs: Dict[str, Set[str]], unions: "_Unions") -> List[str]:
     for name, others in needs.items():
         graph.setdefault(unions.root(name), []).extend(unions.root(other) for other in sorted(others) if other in needs)
     order: List[str] = []
-    for circle in components(graph):
+    for circle in _components(graph):
         unions.join_all(circle)
         order.append(unions.root(circle[0]))
     return order
@@ -123,7 +123,7 @@ def record_from(fields: List[Any]) -> Record:
     return Record(offset, size, has_code, needs, files, shares, [MemorySharer(*sharer) for sharer in sharers], tuple(bonds))
 
 
-def components(graph: Dict[str, List[str]]) -> Iterator[List[str]]:
+def _components(graph: Dict[str, List[str]]) -> Iterator[List[str]]:
     """Groups of nodes that reach each other, each after all that it refers to. Most groups are a single node."""
     search = _Search(graph)
     for node in graph:

@@ -81,11 +81,11 @@ def read_pickles(
     return values
 
 
-Segment = Tuple[Dict[str, Any], Any]
+_Segment = Tuple[Dict[str, Any], Any]
 
 
 def load(
-    namespace: Dict[str, Any], segments: Iterable[Segment], *, python: str, ignore: Container[str] = ()
+    namespace: Dict[str, Any], segments: Iterable[_Segment], *, python: str, ignore: Container[str] = ()
 ) -> Dict[str, Any]:
     """Replaces the names of `namespace`, except those in `ignore`, by those of the segments, which come in load order.
 
@@ -113,7 +113,7 @@ class _Loader:
     def __init__(self, namespace: Dict[str, Any], python: str) -> None:
         self._namespace = namespace
         self._python = python.split(".")[:2]
-        self._waiting: List[Segment] = []
+        self._waiting: List[_Segment] = []
         # By name, the kind of the segment that it came from.
         self.restored: Dict[str, str] = {}
         # By name, why it could not be loaded at first.

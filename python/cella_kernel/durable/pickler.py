@@ -13,8 +13,8 @@ from . import reducers, sharing
 from .unsaveable import Unsaveable, describe, words_for
 from .variables import NamedObjects, module_name
 
-Reference = Optional[Tuple[str, ...]]
-Visitor = Callable[["Hooks", Any], Reference]
+_Reference = Optional[Tuple[str, ...]]
+_Visitor = Callable[["Hooks", Any], _Reference]
 _PROTOCOL = 5
 
 
@@ -37,7 +37,7 @@ class Hooks:
         # cloudpickle makes a dict of what a function uses, except for these, which it takes as they are.
         self.globals_ref: Dict[int, Any] = {id(named_objects.namespace): named_objects.namespace}
 
-    def persistent_id(self, value: Any) -> Reference:
+    def persistent_id(self, value: Any) -> _Reference:
         visit = _VISITORS[type(value)]
         return None if visit is None else visit(self, value)
 
@@ -61,14 +61,14 @@ class Hooks:
         below = getattr(super(), "reducer_override", None)
         return NotImplemented if below is None else below(value)
 
-    def _visit_named(self, value: Any) -> Reference:
+    def _visit_named(self, value: Any) -> _Reference:
         name = self._named_objects.named.get(id(value))
         if name is None or name in self._group:
             return None
         self.needs.add(name)
         return ("name", name)
 
-    def _visit_class(self, value: Any) -> Reference:
+    def _visit_class(self, value: Any) -> _Reference:
         if id(value) in self._named_objects.named:
             return self._visit_named(value)
         path = self._named_objects.path_to(value) if module_name(value) == "__main__" else None
@@ -77,36 +77,36 @@ class Hooks:
         self.needs.add(path.split(".")[0])
         return ("name", path)
 
-    def _visit_state(self, value: Any) -> Reference:
+    def _visit_state(self, value: Any) -> _Reference:
         if id(value) in self._named_objects.named:
             return self._visit_named(value)
         self.seen.append(value)
         return None
 
-    def _visit_dict(self, value: Any) -> Reference:
+    def _visit_dict(self, value: Any) -> _Reference:
         if value is self._named_objects.namespace:
             return ("namespace",)
         if id(value) in self.module_globals:
             return ("globals", self.module_globals[id(value)])
         return self._visit_state(value)
 
-    def _visit_tuple(self, value: Any) -> Reference:
+    def _visit_tuple(self, value: Any) -> _Reference:
         # One that holds nothing but plain values is no bond between names.
         for item in value:
             if _VISITORS[type(item)] is not None:
                 return self._visit_state(value)
         return None
 
-    def _visit_builtin(self, value: Any) -> Reference:
+    def _visit_builtin(self, value: Any) -> _Reference:
         # A method of an object, not a function of a module.
         if not isinstance(value.__self__, (ModuleType, type(None))):
             self.seen.append(value)
         return None
 
-    def _visit_module(self, value: Any) -> Reference:
+    def _visit_module(self, value: Any) -> _Reference:
         return ("main",) if value.__dict__ is self._named_objects.namespace else self._visit_named(value)
 
-    def _visit_memory(self, value: Any) -> Reference:
+    def _visit_memory(self, value: Any) -> _Reference:
         """An array or a buffer: others may lie in its memory, and it in that of another."""
         reference = self._visit_named(value)
         if reference is None:
@@ -116,7 +116,7 @@ class Hooks:
                 self.views.append((owner, value))
         return reference
 
-    def _refuse(self, value: Any) -> Reference:
+    def _refuse(self, value: Any) -> _Reference:
         if reducers.is_stream(value):
             return None
         if self._named_objects.named.get(id(value)) in self._named_objects.hosts:
@@ -124,10 +124,10 @@ class Hooks:
         raise Unsaveable(describe(value, words_for(type(value)) or "a live object"), value)
 
 
-class _Visitors(Dict[type, Optional[Visitor]]):
+class _Visitors(Dict[type, Optional[_Visitor]]):
     """What to do with objects of a type, found out once for each."""
 
-    def __missing__(self, kind: type) -> Optional[Visitor]:
+    def __missing__(self, kind: type) -> Optional[_Visitor]:
         found = self[kind] = _visitor(kind)
         return found
 
@@ -145,7 +145,7 @@ _VISITORS = _Visitors({
 _REDUCERS = _Reducers()
 
 
-def _visitor(kind: type) -> Optional[Visitor]:
+def _visitor(kind: type) -> Optional[_Visitor]:
     if issubclass(kind, ModuleType):
         return Hooks._visit_module
     if issubclass(kind, type):

@@ -53,14 +53,14 @@ class Progress:
 
 
 # Segments that bring no names.
-EXTRAS = ("cwd", "random")
+_EXTRAS = ("cwd", "random")
 
 
 class Plan:
     def __init__(self, values: Dict[str, Any], limit_bytes: int) -> None:
         self.values = values
         self.limit_bytes = limit_bytes
-        self.progress = Progress([*values, *EXTRAS])
+        self.progress = Progress([*values, *_EXTRAS])
         self.failure = ""
         # Bytes of pickles that are kept from the first look at each name.
         self.kept = 0

@@ -65,7 +65,7 @@ def save(
     # The code's own handler would run here, and reap our workers.
     handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        job = functools.partial(work, plan, store, namespace, cells, hosts, method.loader)
+        job = functools.partial(_work, plan, store, namespace, cells, hosts, method.loader)
         _run_workers(plan, job, seconds, method.run)
         groups = _verified(plan, "the time for saving (%g s) ran out" % seconds)
         return SegmentWriter(plan, store, cells, emit).run(groups, left_out)
@@ -119,7 +119,7 @@ _MAKE: Dict[str, Callable[[], bytes]] = {
 }
 
 
-def work(
+def _work(
     plan: Plan,
     store: Store,
     namespace: Dict[str, Any],
@@ -161,7 +161,7 @@ def _look(plan: Plan, namespace: Dict[str, Any], cells: CellTexts, report: Repor
             continue
         plan.progress.turn_to("save", name)
         try:
-            report(["looked", name, facts_of(name, value, namespace, cells)])
+            report(["looked", name, _facts_of(name, value, namespace, cells)])
         except BaseException as error:
             report(["lost", name, unsaveable.describe_error(error)])
 
@@ -196,7 +196,7 @@ def _settle(plan: Plan, pickler: TrialPickler, loader: TrialLoader, report: Repo
 _VALUES = frozenset((int, float, str, bytes, bool, type(None), list, dict, tuple, set, complex))
 
 
-def facts_of(name: str, value: Any, namespace: Dict[str, Any], cells: CellTexts) -> Dict[str, Any]:
+def _facts_of(name: str, value: Any, namespace: Dict[str, Any], cells: CellTexts) -> Dict[str, Any]:
     """`module` for a module; `place` and `source` for a definition; nothing for a value."""
     if type(value) in _VALUES:
         return {}

@@ -79,7 +79,7 @@ class NamedObjects:
     def name_definitions(self, names: Sequence[str], values: Dict[str, Any]) -> None:
         """A definition with several names goes by the one that it was written under."""
         for name in names:
-            if written_name(values[name]) == name:
+            if _written_name(values[name]) == name:
                 self.named[id(values[name])] = name
         for name in names:
             self.named.setdefault(id(values[name]), name)
@@ -99,7 +99,7 @@ def is_definition(value: Any) -> bool:
     """A function or class, or what typing makes of a statement, that no module can give back by its name."""
     kind = type(value)
     if kind is FunctionType or kind is CACHED or issubclass(kind, type):
-        return not is_importable(value)
+        return not _is_importable(value)
     typing = sys.modules.get("typing")
     if kind.__module__ != "typing" or typing is None or kind.__name__ not in _TYPING:
         return False
@@ -111,7 +111,7 @@ def _is_code(value: Any) -> bool:
     return kind is FunctionType or kind is BuiltinFunctionType or issubclass(kind, type)
 
 
-def is_importable(value: Any) -> bool:
+def _is_importable(value: Any) -> bool:
     module = sys.modules.get(module_name(value) or "")
     if module is None or module is sys.modules.get("__main__") or module_name(value) == "__main__":
         return False
@@ -126,7 +126,7 @@ def is_known_module(value: Any) -> bool:
     return isinstance(value, ModuleType) and sys.modules.get(value.__name__) is value and value.__spec__ is not None
 
 
-def written_name(value: Any) -> str:
+def _written_name(value: Any) -> str:
     return _qualified_name(value).rpartition(".")[2]
 
 

@@ -178,14 +178,14 @@ def _modules(words: List[str]) -> Dict[str, str]:
     if words and words[-1] != ".":
         return {"as": "keyword", "import": "keyword"}
     package = "".join(words).rstrip(".")
-    return {name: "module" for name in modules_in(package) if "." not in name}
+    return {name: "module" for name in _modules_in(package) if "." not in name}
 
 
 def _members(module: str) -> Dict[str, str]:
     loaded = sys.modules.get(module)
-    kinds = {name: "module" for name in modules_in(module)} if module.strip(".") else {}
+    kinds = {name: "module" for name in _modules_in(module)} if module.strip(".") else {}
     if loaded is None:
-        kinds.update(names_in(module))
+        kinds.update(_names_in(module))
     else:
         kinds.update((name, _attribute_kind(loaded, name)) for name in _dir(loaded))
     return kinds
@@ -196,7 +196,7 @@ _LARGEST_SOURCE = 4 << 20
 _DEEPEST = 3
 
 
-def modules_in(package: str) -> List[str]:
+def _modules_in(package: str) -> List[str]:
     """Names of the modules in a dotted package; of all top-level modules where it is empty."""
     if not package:
         found = {module.name for module in pkgutil.iter_modules()}
@@ -210,7 +210,7 @@ def modules_in(package: str) -> List[str]:
     return sorted(names)
 
 
-def names_in(module: str, depth: int = 0) -> Dict[str, str]:
+def _names_in(module: str, depth: int = 0) -> Dict[str, str]:
     """Names that `from module import` can bind, each with its kind, of a module that is not imported yet."""
     spec = _spec(module)
     if spec is None or depth > _DEEPEST:
@@ -270,7 +270,7 @@ def _collect_imported(node: ast.ImportFrom, package: str, depth: int, found: Dic
         if node.level:
             parent = package.split(".")
             origin = ".".join(parent[: len(parent) - node.level + 1] + ([origin] if origin else []))
-        for name, kind in names_in(origin, depth + 1).items():
+        for name, kind in _names_in(origin, depth + 1).items():
             if not name.startswith("_"):
                 found[name] = kind
 

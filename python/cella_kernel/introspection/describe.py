@@ -79,7 +79,7 @@ def _describe_object(name: str, value: Any) -> Dict[str, Any]:
             described[field] = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
     if "signature" in described:
         described["signature"] = name.rpartition(".")[2] + described["signature"]
-    described["repr"] = preview(value, _REPR_CHARACTERS)
+    described["repr"] = _preview(value, _REPR_CHARACTERS)
     return described
 
 
@@ -121,7 +121,7 @@ def _describe_variable(name: str, value: Any) -> Dict[str, Any]:
     length = _length(value)
     if length is not None:
         described["length"] = length
-    described["preview"] = preview(value, _PREVIEW_CHARACTERS)
+    described["preview"] = _preview(value, _PREVIEW_CHARACTERS)
     return described
 
 
@@ -175,7 +175,7 @@ _BRACKETS: Dict[Any, Tuple[Any, str, str]] = {
 _NAMED = frozenset((OrderedDict.__repr__, defaultdict.__repr__, Counter.__repr__, deque.__repr__))
 
 
-def preview(value: Any, longest: int) -> str:
+def _preview(value: Any, longest: int) -> str:
     """At most `longest` characters on one line; what is cut ends in an ellipsis."""
     try:
         text = _LINE_ENDS.sub(" ", _short(value, longest, 0)).strip()

@@ -48,7 +48,7 @@ def _value(namespace: Dict[str, Any], node: ast.expr) -> Any:
             if node.id in names:
                 return names[node.id]
     elif isinstance(node, ast.Attribute):
-        return attribute(_value(namespace, node.value), node.attr)
+        return _attribute(_value(namespace, node.value), node.attr)
     elif isinstance(node, ast.Subscript):
         return _item(_value(namespace, node.value), node.slice)
     elif isinstance(node, ast.Constant):
@@ -61,7 +61,7 @@ def _value(namespace: Dict[str, Any], node: ast.expr) -> Any:
     raise Unresolved(ast.dump(node))
 
 
-def attribute(value: Any, name: str) -> Any:
+def _attribute(value: Any, name: str) -> Any:
     kind = type(value)
     if not is_safe_library(kind):
         found = static_attribute(value, name)

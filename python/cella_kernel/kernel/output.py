@@ -28,7 +28,7 @@ _MOST = 4096 - _TAG_BYTES - _HEADER.size
 _MOST_WAITING = 8192
 
 
-def new_tag() -> bytes:
+def _new_tag() -> bytes:
     """It begins with a byte that is in no UTF-8 text."""
     return b"\xff" + os.urandom(_TAG_BYTES - 1)
 
@@ -302,7 +302,7 @@ class Output:
 
     def relabel(self) -> bytes:
         """A label of this kernel's own, for the host to know."""
-        label = new_tag()
+        label = _new_tag()
         self.out.labelled.label = self.err.labelled.label = label
         return label
 

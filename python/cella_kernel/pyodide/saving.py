@@ -30,7 +30,7 @@ _ENDINGS = ("_exit", "abort")
 Alarm = Callable[[float], None]
 
 
-class Late(BaseException):
+class _Late(BaseException):
     """Its text says how long was too long."""
 
 
@@ -88,13 +88,13 @@ def _run(
             deadline = monotonic() + allowed
         alarm(_LOOK_S)
         if hangs:
-            raise Late("saving it took longer than %.1f s" % waited)
+            raise _Late("saving it took longer than %.1f s" % waited)
 
     before = signal.signal(signal.SIGALRM, look)
     look()
     try:
         work(_nobody)
-    except Late as error:
+    except _Late as error:
         return WorkerEnd(str(error), is_late=True)
     finally:
         alarm(0)

@@ -31,12 +31,12 @@ _module_of = type.__dict__["__module__"].__get__
 _vars_of = type.__dict__["__dict__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__
 
-Undo = Callable[[], None]
+_Undo = Callable[[], None]
 
 
 class UndoLog:
     def __init__(self, namespace: Dict[str, Any]) -> None:
-        self._undo: List[Undo] = []
+        self._undo: List[_Undo] = []
         # What has been seen, kept alive, so that no other object has its identity.
         self._seen: Dict[int, Any] = {}
         self._waiting: List[Any] = []

@@ -38,7 +38,7 @@ _ETC = (
 _OWN = ("passwd", "group", "resolv.conf")
 
 
-def folders_in_order(spec: Dict[str, Any]) -> List[Dict[str, Any]]:
+def _folders_in_order(spec: Dict[str, Any]) -> List[Dict[str, Any]]:
     """Read-only folders first: a workspace may lie inside one, and stays writable."""
     return [*({**folder, "readOnly": True} for folder in spec["readable"]), *spec["writable"]]
 
@@ -52,7 +52,7 @@ def open_folders(spec: Dict[str, Any]) -> List[int]:
     """A descriptor for each folder of the policy, in order."""
     trees: List[int] = []
     try:
-        for folder in folders_in_order(spec):
+        for folder in _folders_in_order(spec):
             trees.append(_open_detached(folder, spec["uid"], spec["gid"]))
     except LayerError:
         for tree in trees:
@@ -61,7 +61,7 @@ def open_folders(spec: Dict[str, Any]) -> List[int]:
     return trees
 
 
-def attach_mount(tree: int, target: str) -> None:
+def _attach_mount(tree: int, target: str) -> None:
     flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
     moved = syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(AT_FDCWD), os.fsencode(target), flags)
     check(moved, "workspace", "move_mount on %s" % target)
@@ -145,12 +145,12 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     check(result, "namespaces", "mount %s on %s" % (kind or source, target))
 
 
-def bind(source: str, target: str) -> None:
+def _bind(source: str, target: str) -> None:
     result = libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(_BIND | _REC), None)
     check(result, "namespaces", "bind %s on %s" % (source, target))
 
 
-def restrict(target: str, attributes: int, recursive: bool = True) -> None:
+def _restrict(target: str, attributes: int, recursive: bool = True) -> None:
     """Adds flags to a mount; flags that the host has locked stay as they are."""
     block = struct.pack("QQQQ", attributes, 0, 0, 0)
     flags = AT_RECURSIVE if recursive else 0
@@ -195,8 +195,8 @@ class Stage:
     def _add(self, path: str) -> None:
         part = self._part(path)
         os.makedirs(part)
-        bind(path, part)
-        restrict(part, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+        _bind(path, part)
+        _restrict(part, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
         self.paths.append(path)
 
     def _part(self, path: str) -> str:
@@ -213,16 +213,16 @@ class Stage:
                 os.symlink(os.readlink(source), target)
             elif os.path.isdir(source):
                 os.mkdir(target)
-                bind(source, target)
+                _bind(source, target)
             elif os.path.isfile(source):
                 _touch(target)
-                bind(source, target)
+                _bind(source, target)
         _write(os.path.join(etc, "hosts"), "127.0.0.1 localhost\n::1 localhost\n")
         _write(os.path.join(etc, "nsswitch.conf"), "passwd: files\ngroup: files\nhosts: files dns\n")
         for name in _OWN:
             os.symlink("../.own/" + name, os.path.join(etc, name))
-        bind(etc, etc)
-        restrict(etc, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+        _bind(etc, etc)
+        _restrict(etc, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
     def _build_dev(self) -> None:
         dev = self._part("/dev")
@@ -232,15 +232,15 @@ class Stage:
                 continue  # a host may lack it, and few programs ask for it
             target = os.path.join(dev, name)
             _touch(target)
-            bind("/dev/" + name, target)
-            restrict(target, ATTR_NOSUID | ATTR_NOEXEC)
+            _bind("/dev/" + name, target)
+            _restrict(target, ATTR_NOSUID | ATTR_NOEXEC)
         for name, link in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
             os.symlink("/proc/self/fd" + link, os.path.join(dev, name))
         os.symlink("pts/ptmx", os.path.join(dev, "ptmx"))
         os.mkdir(os.path.join(dev, "shm"))
         os.mkdir(os.path.join(dev, "pts"))
-        bind(dev, dev)
-        restrict(dev, ATTR_RDONLY, recursive=False)
+        _bind(dev, dev)
+        _restrict(dev, ATTR_RDONLY, recursive=False)
 
     def remove(self) -> None:
         libc.umount2(os.fsencode(self.folder), _DETACH)
@@ -256,15 +256,15 @@ class Stage:
             folder = os.path.join(self._scratch, name)
             os.mkdir(folder)
             os.chmod(folder, mode)
-        bind(os.path.join(self._scratch, "root"), self._root)
+        _bind(os.path.join(self._scratch, "root"), self._root)
         for path in self.paths + ["/etc", "/dev"]:
-            bind(self._part(path), self._folder(path))
+            _bind(self._part(path), self._folder(path))
         for path, link in self._links.items():
             os.symlink(link, self._root + path)
         mount("proc", self._folder("/proc"), "proc", _NOSUID | _NODEV | _NOEXEC)
         mount("devpts", self._root + "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
-        bind(os.path.join(self._scratch, "tmp"), self._folder("/tmp"))
-        bind(os.path.join(self._scratch, "shm"), self._root + "/dev/shm")
+        _bind(os.path.join(self._scratch, "tmp"), self._folder("/tmp"))
+        _bind(os.path.join(self._scratch, "shm"), self._root + "/dev/shm")
         os.mkdir(self._root + "/.own")
         if network == "host":
             _write(self._root + "/.own/resolv.conf", self._resolver)
@@ -278,12 +278,12 @@ class Stage:
 
     def finish(self, spec: Dict[str, Any], folders: List[int]) -> None:
         """Brings in the session's own folders: detached mounts, in the order of `trees.in_order`."""
-        for folder, tree in zip(folders_in_order(spec), folders):
-            attach_mount(tree, self._folder(mount_point(folder)))
+        for folder, tree in zip(_folders_in_order(spec), folders):
+            _attach_mount(tree, self._folder(mount_point(folder)))
         self._write_own(spec["uid"], spec["gid"], spec["home"])
         size = "size=%d" % spec["limits"]["scratchBytes"]
         mount("tmpfs", "/tmp", "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
-        restrict("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, recursive=False)
+        _restrict("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, recursive=False)
 
     def _folder(self, path: str) -> str:
         target = self._root + path
