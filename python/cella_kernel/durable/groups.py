@@ -10,21 +10,21 @@ Names = Tuple[str, ...]
 
 
 class Record(NamedTuple):
-    """What the pickle of a name, or of a group of them, is like, and where it lies."""
+    """What is known of the pickle of a variable or a group, and where it lies."""
 
     # Negative where it was counted and not kept.
     offset: int
     size: int
     has_code: bool
-    # Names that it refers to.
+    # Variables that it refers to.
     needs: List[str]
     # Cells that its functions come from.
     files: List[str]
-    # Names that reach an object that it reaches too.
+    # Variables that reach an object that it reaches, too.
     shares: List[str]
     # Names, itself among them, whose arrays overlap with its own, and in whose memory.
     sharers: List[MemorySharer]
-    # Where its bonds lie.
+    # Where the ids of what it shares lie in the store.
     bonds: Tuple[int, int]
 
 
@@ -78,7 +78,7 @@ def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
 
 
 def _order(needs: Dict[str, Set[str]], unions: "_Unions") -> List[str]:
-    """Roots, each after those that it needs. What needs each other in a circle becomes one."""
+    """Roots, each after those that it needs. Groups that need each other become one."""
     graph: Dict[str, List[str]] = {}
     for name, others in needs.items():
         graph.setdefault(unions.root(name), []).extend(unions.root(other) for other in sorted(others) if other in needs)
@@ -118,7 +118,7 @@ class _Unions:
 
 
 def record_from(fields: List[Any]) -> Record:
-    """From what a worker told."""
+    """From a report of a worker."""
     offset, size, has_code, needs, files, shares, sharers, bonds = fields
     return Record(offset, size, has_code, needs, files, shares, [MemorySharer(*sharer) for sharer in sharers], tuple(bonds))
 

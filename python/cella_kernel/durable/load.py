@@ -18,7 +18,7 @@ _MOVED = {"pathlib._local": "pathlib", "numpy._core": "numpy.core"}
 
 
 class Missing(Exception):
-    """The segment refers to a name that is not there (yet)."""
+    """The segment refers to a variable that is not there (yet)."""
 
     def __init__(self, name: str) -> None:
         super().__init__("it needs %r, which did not come back" % name)
@@ -121,7 +121,7 @@ class _Loader:
         self.cells: Dict[str, str] = {}
 
     def take(self, header: Dict[str, Any], data: Any) -> None:
-        """What needs a name that is not there yet is kept until all others are."""
+        """A segment that needs a missing variable is kept until all others are loaded."""
         error = self._try(header, data)
         if isinstance(error, (Missing, NameError)):
             self._waiting.append((header, bytes(data)))

@@ -26,7 +26,7 @@ class Hooks:
         self._named_objects = named_objects
         self._group = group
         self._linked = linked
-        # What was found on the way: names that this refers to, and whether anything is code, of which cells.
+        # What was found: variables that this refers to, whether anything is code, and of which cells.
         self.needs: Set[str] = set()
         self.has_code = False
         self.files: Set[str] = set()

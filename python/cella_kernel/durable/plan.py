@@ -28,7 +28,7 @@ class Progress:
         self._count = 0
 
     def turn_to(self, stage: str, name: str) -> None:
-        """`stage` is "save" or "load" for a name, "extra" for a segment that brings none."""
+        """`stage` is "save" or "load" for a variable, "extra" for a segment without variables."""
         self._count += 1
         _LAYOUT.pack_into(self._memory, 0, self._count, _STAGES.index(stage), self._numbers[name])
 
@@ -52,7 +52,7 @@ class Progress:
         self._memory.close()
 
 
-# Segments that bring no names.
+# Segments without variables.
 _EXTRAS = ("cwd", "random")
 
 
@@ -72,7 +72,7 @@ class Plan:
         self.lost: Dict[str, str] = {}
         # Why a definition comes back from its source alone.
         self.source_only: Dict[str, str] = {}
-        # By kind: segments that bring no names. None where one could not be made.
+        # By kind: segments without variables. None if one could not be made.
         self.extras: Dict[str, Optional[Tuple[int, int]]] = {}
         self.written: Dict[Names, Record] = {}
         self.verified: Set[Names] = set()
@@ -111,7 +111,7 @@ class Plan:
             self.lost[name] = reason
 
     def blame(self, ending: WorkerEnd) -> List[Event]:
-        """The events that a worker's end stands for: what it was at could not be done."""
+        """The events that follow from the end of a worker: what it was doing could not be done."""
         stage, name = self.progress.at() or ("", "")
         if self.failure:
             ending, self.failure = WorkerEnd("failed (%s)" % self.failure, is_late=False), ""
@@ -123,7 +123,7 @@ class Plan:
         return events + self._like_it(name) if ending.is_late else events
 
     def _like_it(self, name: str) -> List[Event]:
-        """Where two objects of a class of cells have hung, all others of it would, and leave no time for the rest."""
+        """If two objects of a class from a cell have hung, all others would, and leave no time for the rest."""
         # By identity alone: in this process no metaclass may have a say.
         kind = type(self.values.get(name))
         self._hung[id(kind)] = self._hung.get(id(kind), 0) + 1
@@ -146,7 +146,7 @@ class Plan:
         return sorted(found, key=lambda name: self.facts[name]["place"])
 
     def pickled(self) -> List[str]:
-        """The names that come back by a pickle, if they come back: definitions first, last results last."""
+        """The variables that are pickled: definitions first, last results last."""
         definitions = [name for name in self.definitions() if name not in self.source_only]
         values = [name for name, facts in self.facts.items() if not facts and name not in self.lost]
         return [*definitions, *sorted(values, key=LAST_RESULTS.__contains__)]
@@ -182,7 +182,7 @@ _FROM_SOURCE = Record(offset=0, size=0, has_code=True, needs=[], files=[], share
 
 
 def next_losses(plan: Plan, groups: List[Group]) -> List[Event]:
-    """The next names to give up, each with the reason. Groups are to be made anew after it, and looked at again."""
+    """The next variables to give up, each with the reason. Afterwards groups must be made again, and checked again."""
     for find in (_without_needs(plan), _unlinkable(plan), _over_cap(plan, groups)):
         found = dict(find)
         if found:

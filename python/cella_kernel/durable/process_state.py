@@ -24,7 +24,7 @@ def import_again(described: Dict[str, Any]) -> Any:
             try:
                 import_module(name)
             except Exception:
-                pass  # a part that was there by other means; what uses it tells
+                pass  # a submodule that was loaded in another way; code that uses it will report it
     return module
 
 

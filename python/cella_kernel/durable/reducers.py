@@ -69,7 +69,7 @@ def _dict_view(method: str) -> Callable[["Hooks", Any], Any]:
 
 
 def _target(value: Any, otherwise: Dict[Any, Any]) -> Any:
-    """The dict behind a view or proxy, which only the garbage collector tells."""
+    """The dict behind a view or proxy, which only the garbage collector knows."""
     found = [held for held in gc.get_referents(value) if isinstance(held, dict)]
     return found[0] if found else otherwise
 

@@ -24,7 +24,7 @@ from .trial import TrialLoader, TrialPickler
 from .variables import LAST_RESULTS, NamedObjects, bounded_names, is_definition, is_known_module, is_saved
 from .worker import Event, Report
 
-# A worker that dies before it has turned to anything, this often, is not a name's fault.
+# If a worker dies this often before it has begun anything, no variable is to blame.
 _MOST_STILLBORN = 3
 # The least time that an object gets.
 _LEAST_S = 0.1
@@ -81,7 +81,7 @@ def _run_workers(plan: Plan, job: Callable[[worker.Report], None], seconds: floa
     stillborn = 0
 
     def timeout() -> float:
-        # However many objects hang, each leaves time for the others.
+        # However many objects hang, there is time left for the others.
         return max((until - monotonic()) / 4, _LEAST_S)
 
     while monotonic() < until:
@@ -133,7 +133,7 @@ def _work(
         tell(event)
 
     warnings.simplefilter("ignore")
-    # What a collection would end belongs to whatever the worker is at by then: that would be to blame.
+    # A garbage collection could run code of one variable while the worker is at another, which would be blamed.
     gc.disable()
     sys.unraisablehook = lambda _: None
     named_objects = NamedObjects(namespace, hosts)

@@ -17,7 +17,7 @@ from .unsaveable import Unsaveable, words_for
 
 
 class MemoryRange(NamedTuple):
-    """Where the arrays of one name lie in the memory of one owner."""
+    """Where the arrays of one variable lie in the memory of one owner."""
 
     owner: int
     # Addresses of the first byte, and of the one after the last.
@@ -31,7 +31,7 @@ class MemoryRange(NamedTuple):
 
 
 class MemorySharer(NamedTuple):
-    """A name whose arrays overlap with others, its own or those of another name, in the memory of this owner."""
+    """A variable whose arrays overlap with others, its own or those of another variable, in the memory of this owner."""
 
     owner: int
     name: str
@@ -46,7 +46,7 @@ class SharedObjects:
         self._ranges: Dict[int, List[Tuple[str, MemoryRange]]] = {}
 
     def add(self, name: str, identities: "array[int]", ranges: List[MemoryRange]) -> Tuple[List[str], List[MemorySharer]]:
-        """The names that hold one of these objects already, and the variables that share memory with this one."""
+        """The variables that hold one of these objects already, and those that share memory with this one."""
         holders = {self._holders.setdefault(identity, name) for identity in identities} - {name}
         sharers: Set[MemorySharer] = set()
         for memory in ranges:
@@ -94,7 +94,7 @@ def has_memory(kind: type) -> bool:
 
 
 def owner_of(value: Any) -> Optional[Any]:
-    """The array or buffer that `value` lies in, itself included; None where nobody can change that memory."""
+    """The array or buffer that `value` lies in, itself included; None if that memory cannot change."""
     if isinstance(value, _BUFFERS):
         return value if len(value) else None
     arrays = array_type()
@@ -183,7 +183,7 @@ _PLAIN_NAMES = frozenset((
 
 
 def is_plain(kind: type) -> bool:
-    """Nothing of this type changes in place, or its pickle is only a name: names need not come back together for it."""
+    """Objects of this type never change, or are pickled by name: variables that share one need not come back together."""
     if kind in _PLAIN or kind.__module__ in ("typing", "types"):
         return True
     return any("%s.%s" % (parent.__module__, parent.__qualname__) in _PLAIN_NAMES for parent in kind.__mro__)

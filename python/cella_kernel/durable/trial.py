@@ -46,7 +46,7 @@ class TrialPickler:
         self._report(event)
 
     def _pickle(self, names: Sequence[str], linked: Iterable[int], room: int) -> Tuple[Sink, Any, Event]:
-        """The pickler, or None and the event of the name that could not be pickled."""
+        """The pickler, or None and the event for the variable that could not be pickled."""
         plan = self._plan
         sink = Sink(self._store, plan.end, room, plan.limit_bytes)
         name = names[0]
@@ -100,7 +100,7 @@ class TrialLoader:
         self._current = ""
 
     def verify(self, groups: List[Group]) -> bool:
-        """False where a name is lost by it: the groups are others, then."""
+        """False if a variable is lost by it: groups must be made again."""
         needed = {name for group in groups for name in group.needs}
         waiting = groups
         while waiting:

@@ -1,4 +1,4 @@
-"""What lives in this process alone, and so cannot be saved: told by type, in words."""
+"""Objects that exist only in this process, and so cannot be saved: recognized by type, described in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 
 class Unsaveable(Exception):
-    """`words` say what cannot be saved; `culprit` is that object, so that what holds it can be told from it."""
+    """`words` say what cannot be saved; `culprit` is that object, to tell it from an object that holds it."""
 
     def __init__(self, words: str, culprit: Any = None) -> None:
         super().__init__(words)

@@ -7,7 +7,7 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-# The last results: saved like other names, and not missed.
+# The last results: saved like other variables, but not reported if they are lost.
 LAST_RESULTS = ("_", "__", "___")
 
 
@@ -24,7 +24,7 @@ _LONGEST_REASON = 300
 
 
 def bounded_names(names: Iterable[str]) -> Tuple[List[str], Dict[str, str]]:
-    """The names that one checkpoint has room for; and why it has none for others, which it cannot list one by one."""
+    """The variables that fit into one checkpoint; and one reason for all others, which are not listed one by one."""
     fitting: List[str] = []
     lost: Dict[str, str] = {}
     room, left_out = _MOST_BYTES, 0
@@ -62,12 +62,12 @@ _TYPING = ("TypeVar", "ParamSpec", "TypeVarTuple", "NewType")
 
 class NamedObjects:
     def __init__(self, namespace: Dict[str, Any], hosts: Iterable[str]) -> None:
-        """`hosts` are names that are not saved, and are there wherever it is loaded."""
+        """`hosts` are variables that are not saved, because every process that loads has them."""
         self.namespace = namespace
         self.hosts = frozenset(hosts)
-        # From the identity of an object to the name that stands for it in every pickle but its own.
+        # From the id of an object to the variable that stands for it in every pickle but its own.
         self.named: Dict[int, str] = {}
-        # Objects whose identities were noted: as long as they live, no other object has the same.
+        # Objects whose ids were noted, kept alive so that no other object gets the same id.
         self.kept: List[Any] = []
 
     def name_all(self, names: Iterable[str], values: Dict[str, Any]) -> None:

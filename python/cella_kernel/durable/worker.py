@@ -27,15 +27,15 @@ Report = Callable[[Event], None]
 
 
 class WorkerEnd(NamedTuple):
-    """What became of a worker that did not get to its end: "took longer than 2.0 s"."""
+    """How a worker ended that did not finish: "took longer than 2.0 s"."""
 
     words: str
     is_late: bool
 
 
-# Past this, a line is none of ours.
+# A longer line is not one of ours.
 _LONGEST_LINE = 64 << 20
-# How often a worker is looked at whose pipe stays open, which a child of its own may hold.
+# How often to check a worker whose pipe stays open: a child of its own may hold it.
 _LOOK_S = 0.1
 _TELL_S = 0.02
 
@@ -49,9 +49,9 @@ def run(
     timeout: Callable[[], float],
     memory_bytes: int,
 ) -> Optional[WorkerEnd]:
-    """Returns None when the work is done, else what became of it.
+    """Returns None when the work is done, else how the worker ended.
 
-    Whenever `steps` has grown, the worker has `timeout` seconds again. `until` is the end of all timeouts.
+    Whenever `steps` has grown, the worker has `timeout` seconds again. No timeout goes past `until`.
     """
     reader, writer = os.pipe()
     try:
@@ -67,7 +67,7 @@ def run(
 
 
 def _fork() -> int:
-    """Without hooks, which may be the code's, where there is one thread; else Python must mend its locks."""
+    """Without fork hooks, which may be user code's, if there is one thread; else Python must reset its locks."""
     return linux.fork() if linux.supported() and len(sys._current_frames()) == 1 else os.fork()
 
 
@@ -110,11 +110,11 @@ class _Watch:
                 self._done = self._done or event == ["done"]
                 self._heard(event)
             except Exception:
-                pass  # the code has written to our pipe, whatever it was
+                pass  # user code has written to our pipe
         return bool(data)
 
     def _end(self) -> int:
-        """Ends the worker and all that came from it. It is reaped last, so that its number stays its own till then."""
+        """Kills the worker and all that came from it. It is reaped last, so that its pid is not reused before."""
         for kill in (os.killpg, os.kill):
             try:
                 kill(self._pid, signal.SIGKILL)
@@ -158,9 +158,9 @@ def _reporter(writer: int) -> Report:
     def report(event: Event) -> None:
         nonlocal kind, told
         waiting.append(json.dumps(event).encode() + b"\n")
-        # Seldom, as each time wakes the parent: what a worker that dies has not told is found out again.
+        # Seldom, as each write wakes the parent: what a dead worker has not reported is found out again.
         if event[0] != kind or monotonic() - told > _TELL_S:
-            # On a line of its own, whatever the code has written to this pipe.
+            # On a line of its own, in case user code has written to this pipe.
             data = memoryview(b"\n" + b"".join(waiting))
             waiting.clear()
             while data:
@@ -184,7 +184,7 @@ def _be_quiet() -> None:
 def _limit_memory(memory_bytes: int) -> None:
     """No more memory than is in use now, as much again for what is loaded, and `memory_bytes`; a deep stack.
 
-    Where memory runs out all the same, this process goes before the kernel.
+    If memory runs out all the same, this process is killed before the kernel.
     """
     sys.setrecursionlimit(max(_DEEPEST, sys.getrecursionlimit()))
     _set_limit(resource.RLIMIT_STACK, _STACK_BYTES, at_least=True)

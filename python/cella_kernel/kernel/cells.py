@@ -78,7 +78,7 @@ class CellRunner:
         return value
 
     def _compile(self, name: str, source: str) -> Tuple[Optional[CodeType], Optional[Tuple[CodeType, bool]]]:
-        # Most cells that end in no expression can be told by their last line: they need no tree to take it from.
+        # Most cells that do not end in an expression can be recognized by their last line, without parsing.
         whole = "class" not in source and _ENDS_IN_STATEMENT.match(source, source.rfind("\n") + 1) is not None
         try:
             tree = compile(source, name, "exec", (0 if whole else ast.PyCF_ONLY_AST) | _TOP_LEVEL_AWAIT | self._flags, True)

@@ -124,7 +124,7 @@ def _relay(channel: Channel, send: Send, until: float) -> bool:
                 break
             kind, _, payload = frame
             if kind not in (frames.PART, frames.SAVED):
-                return False  # the word of a name that has found our way to the kernel
+                return False  # user code has written to our connection to the kernel
             send(kind, payload)
             if kind == frames.SAVED:
                 return True

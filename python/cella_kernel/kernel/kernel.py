@@ -189,8 +189,8 @@ class Kernel:
         if settings.get("packages"):
             packages.use(settings["packages"])
         if self._spare:
-            # Somebody is about to take it and to send a cell: by then it is awake. Whoever has something to tell it has
-            # taken it, and the cell may come at once.
+            # A session is about to take it and to send a cell: it should be awake by then. With settings of its own, the
+            # session has taken it already, and the cell may come at once.
             if not settings["env"] and not settings.get("packages"):
                 self._warm_up()
             self._host.expect()
@@ -396,7 +396,7 @@ def build() -> None:
     global the_kernel
     # Every save and load uses it; importing it takes as long as all the rest of a save.
     preload(["cloudpickle"])
-    # Names that imports have left in the interpreter's cache of lookups: each would cost every kernel a page as it goes.
+    # Imports have left names in the interpreter's lookup cache: replacing each would cost every kernel a private page.
     if hasattr(sys, "_clear_type_cache"):
         sys._clear_type_cache()
     the_kernel = Kernel()

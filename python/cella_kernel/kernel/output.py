@@ -66,7 +66,7 @@ class TaggedOutput:
         return len(text)
 
     def flush(self) -> None:
-        # A print by a signal's handler, in the middle of this: it is written by whoever is at it, or next time.
+        # A print by a signal handler in the middle of this: the writer that is active writes it, or the next one.
         if not self._waiting or self._writer == get_ident():
             return
         with self._lock:
@@ -213,7 +213,7 @@ class Flusher:
                 stream.flush()
                 stream.labelled.flush()
             except (OSError, ValueError):
-                pass  # the code closed the descriptor or the stream; its own next write tells it
+                pass  # the code closed the descriptor or the stream; its next write will fail
 
     def _run(self, gate: "_thread.LockType") -> None:
         while self._gate is gate:
@@ -279,7 +279,7 @@ class Output:
     def __init__(self, writers: Tuple[int, int], readers: Tuple[int, int]) -> None:
         self._saved = writers
         self._readers = readers
-        # One call tells of pipes that the host has not emptied, and of standard descriptors that the code has closed.
+        # One call finds pipes that the host has not emptied, and standard descriptors that the code has closed.
         self._watch = select.poll()
         for fd in readers:
             self._watch.register(fd, select.POLLIN)

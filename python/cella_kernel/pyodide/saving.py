@@ -35,7 +35,7 @@ class _Late(BaseException):
 
 
 class _SilentLoader(TrialLoader):
-    """Copies that are let go of must not run the code's `__del__`: it would close what belongs to the originals."""
+    """Copies that are freed must not run user code's `__del__`: it would close what belongs to the originals."""
 
     def _load(self, group: Any) -> Dict[str, Any]:
         values = super()._load(group)

@@ -198,7 +198,7 @@ def _overwrite(value: Any, whole: Any) -> None:
     try:
         value[:] = whole
     except BufferError:
-        pass  # somebody looks into it: its length cannot change
+        pass  # a memoryview holds it: its length cannot change
 
 
 _LIBRARY = ("/lib/python", "<frozen", "/lib/cella")
