@@ -34,7 +34,7 @@ _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "
 _WARM_UP_ROUNDS = 20
 _WARM_UPS = 3
 # It has what most first cells have: a name, a call, an operation and a value.
-_WARM_UP = bytes(_MARKER_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
+_WARM_UP = bytes(_MARKER_BYTES) + b"warm = [0]\nlen(warm) + 1\n"
 # An answer that is larger is not given: the host would not take it.
 _LARGEST_ANSWER = 4 << 20
 _LONGEST_PROMPT = 1 << 16
@@ -77,15 +77,15 @@ class Kernel:
 
     def be_spare(self) -> None:
         """This kernel is started ahead, without a session."""
-        self.rehearse(rounds=2)
+        self.warm_up(rounds=2)
         _reseed()
         self._spare = True
 
-    def rehearse(self, rounds: int = _WARM_UP_ROUNDS) -> None:
+    def warm_up(self, rounds: int = _WARM_UP_ROUNDS) -> None:
         """Runs a few cells without a host.
 
         In the template: what the interpreter adapts to its first calls is then shared by all kernels. In a spare: the
-        memory that the first cell will write to is this process's own, while nobody waits for it.
+        memory that the first cell will write to becomes private ahead of time, while no session waits.
         """
         host, ours = socket.socketpair()
         pipes = [os.pipe(), os.pipe()]
@@ -96,25 +96,25 @@ class Kernel:
         for _ in range(rounds):
             host.sendall(frames.HEADER.pack(len(sample), frames.START, 0) + sample)
             self._handle(*self._host.next_frame())
-            for cell in (b"rehearsed = 1\n", b"rehearsed\n"):
+            for cell in (b"warm = 1\n", b"warm\n"):
                 self._execute(0, bytes(_MARKER_BYTES) + cell, self._host.send)
             host.recv(65536)
-        self._forget_rehearsal()
+        self._forget_warm_up()
         host.close()
         ours.close()
         for fd in (*KERNEL_FDS, *pipes[0], *pipes[1]):
             os.close(fd)
 
-    def _forget_rehearsal(self) -> None:
-        for name in ("rehearsed", "_", "__", "___"):
+    def _forget_warm_up(self) -> None:
+        for name in ("warm", "_", "__", "___"):
             self._namespace.pop(name, None)
         cell_sources.forget_all()
 
-    def _warm_up(self, rounds: int = 1) -> None:
+    def _warm_up_spare(self, rounds: int = 1) -> None:
         """Does in a spare all that its first cell will do, without sending anything: the memory for it is then ready."""
         for _ in range(rounds):
             self._execute(0, _WARM_UP, _send_nowhere)
-        self._forget_rehearsal()
+        self._forget_warm_up()
         self._spare = True
 
     def adopt(self, descriptors: List[int], registration: int, slot: InterruptSlot) -> None:
@@ -150,8 +150,8 @@ class Kernel:
 
     def _sleep(self) -> None:
         """Waits until a session is about to take this kernel."""
-        # So that it has all of this memory for itself before anybody waits for it.
-        self._warm_up(_WARM_UPS)
+        # So that its private memory is allocated before a session waits for it.
+        self._warm_up_spare(_WARM_UPS)
         scheduling = SpareScheduling()
         self._say_hello()
         kind, number, payload = self._host.first_frame()
@@ -192,7 +192,7 @@ class Kernel:
             # A session is about to take it and to send a cell: it should be awake by then. With settings of its own, the
             # session has taken it already, and the cell may come at once.
             if not settings["env"] and not settings.get("packages"):
-                self._warm_up()
+                self._warm_up_spare()
             self._host.expect()
 
     def _take_snapshot(self, number: int) -> None:
@@ -401,7 +401,7 @@ def build() -> None:
         sys._clear_type_cache()
     the_kernel = Kernel()
     the_kernel.install()
-    the_kernel.rehearse()
+    the_kernel.warm_up()
 
 
 def _reseed() -> None:

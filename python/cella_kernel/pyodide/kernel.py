@@ -81,10 +81,10 @@ class PyodideKernel(Kernel):
         self._output.flush_at_once()
         self._snapshots: Dict[int, Tuple[UndoLog, FrozenSet[Any]]] = {}
 
-    def rehearse(self, rounds: int = 20) -> None:
+    def warm_up(self, rounds: int = 20) -> None:
         for number in range(rounds):
-            self._runner.run(0, "rehearsed = %d\nrehearsed\n" % number)
-        self._forget_rehearsal()
+            self._runner.run(0, "warm = %d\nwarm\n" % number)
+        self._forget_warm_up()
 
     def adopt(self) -> None:  # type: ignore[override]
         """The descriptors are there already."""

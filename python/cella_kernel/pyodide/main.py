@@ -37,7 +37,7 @@ def build(preload: List[str]) -> None:
     not_preloaded.extend(kernel.preload(preload))
     the_kernel = kernel.the_kernel = PyodideKernel()
     the_kernel.install()
-    the_kernel.rehearse()
+    the_kernel.warm_up()
     gc.collect()
     gc.freeze()
 
