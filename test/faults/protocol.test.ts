@@ -122,7 +122,7 @@ test('labels that the code forges are text, or belong to an execution of its own
   const background = session.background()[Symbol.asyncIterator]();
   const result = await session.run(`
 import os, struct, sys
-label = sys.stdout.labelled.label
+label = sys.stdout.tagged.tag
 def forge(execution, text, length=None):
     os.write(1, label + struct.pack('<IH', execution, len(text) if length is None else length) + text)
 forge(1, b'as the first')

@@ -176,7 +176,7 @@ class Kernel:
 
     def _say_hello(self) -> None:
         python, implementation = "%d.%d.%d" % sys.version_info[:3], sys.implementation.name
-        hello = {"python": python, "implementation": implementation, "label": self._output.relabel()}
+        hello = {"python": python, "implementation": implementation, "label": self._output.new_tag()}
         self._host.send(frames.HELLO, 0, pack(hello))
 
     def _start(self, settings: Dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ class TaggedOutput:
     """What waits to be written so to one stream. Nothing is held while the code's own functions may run."""
 
     def __init__(self, fd: int, pipe: int) -> None:
-        self.label = b""
+        self.tag = b""
         self._fd = fd
         self._pipe = pipe
         self._waiting: Deque[Tuple[int, str]] = deque()
@@ -46,8 +46,8 @@ class TaggedOutput:
         self._writer = 0
 
     def possible(self) -> bool:
-        """Not where the code has led the descriptor elsewhere: a label means something to the host alone."""
-        if not self.label:
+        """False if the code has redirected the descriptor: a tag means something to the host only."""
+        if not self.tag:
             return False
         try:
             ours, theirs = os.fstat(self._pipe), os.fstat(self._fd)
@@ -97,7 +97,7 @@ class TaggedOutput:
             # Between two characters.
             while end < len(data) and data[end] & 0xC0 == 0x80:
                 end -= 1
-            self._write_piece(self.label + _HEADER.pack(execution, end - begin) + data[begin:end])
+            self._write_piece(self.tag + _HEADER.pack(execution, end - begin) + data[begin:end])
             begin = end
 
     def _write_piece(self, piece: bytes) -> None:
@@ -211,7 +211,7 @@ class Flusher:
         for stream in self._streams:
             try:
                 stream.flush()
-                stream.labelled.flush()
+                stream.tagged.flush()
             except (OSError, ValueError):
                 pass  # the code closed the descriptor or the stream; its next write will fail
 
@@ -235,26 +235,26 @@ class Stream(io.TextIOWrapper):
         super().__init__(io.BufferedWriter(raw, 65536), encoding="utf-8", errors="backslashreplace", newline="\n")
         self._CHUNK_SIZE = 65536
         self.mode = "w"
-        self._label = name
+        self._name = name
         self._flusher = flusher
-        self.labelled = TaggedOutput(fd, pipe)
+        self.tagged = TaggedOutput(fd, pipe)
         self.write_plainly = _text_write.__get__(self)
         flusher.add(self)
 
     @property
     def name(self) -> str:
-        return self._label
+        return self._name
 
     def write(self, text: str) -> int:
         flusher = self._flusher
         with flusher.lock:
             owner = _owner()
             # Looked at here: the cell of a thread cannot end before its text is where the cell's is.
-            if owner == flusher.executing or not owner or not flusher.crowded or not self.labelled.possible():
+            if owner == flusher.executing or not owner or not flusher.crowded or not self.tagged.possible():
                 owner = 0
                 count = _text_write(self, text)
         if owner:
-            count = self.labelled.write(owner, text)
+            count = self.tagged.write(owner, text)
         if not flusher.armed:
             flusher.arm()
         return count
@@ -300,11 +300,11 @@ class Output:
         sys.stderr = sys.__stderr__ = self.err
         execution_context.on_start = self._flusher.crowd
 
-    def relabel(self) -> bytes:
-        """A label of this kernel's own, for the host to know."""
-        label = _new_tag()
-        self.out.labelled.label = self.err.labelled.label = label
-        return label
+    def new_tag(self) -> bytes:
+        """A new tag of this kernel, which the host is told in HELLO."""
+        tag = _new_tag()
+        self.out.tagged.tag = self.err.tagged.tag = tag
+        return tag
 
     def begin(self, mark: bytes, execution: int, crowded: bool) -> None:
         """`crowded`: threads or tasks of earlier executions may print meanwhile."""
@@ -360,4 +360,4 @@ class Output:
     def after_fork(self) -> None:
         self._flusher.forget()
         for stream in (self.out, self.err):
-            stream.labelled.start_over()
+            stream.tagged.start_over()
