@@ -8,15 +8,8 @@ import { newPermissionId } from '../ids.ts';
 import type { PermissionWish } from './contract.ts';
 import { exactly, problemOf } from './pattern.ts';
 import { shortened } from './shown.ts';
-import { kernelTool, type Subject, subjectOfAgent, subjectOfTool } from './subject.ts';
+import { kernelTool, type RuledBy, subjectOfAgent, subjectOfTool } from './subject.ts';
 import { defined } from './told.ts';
-
-export interface RuledBy {
-  readonly tool: string;
-  readonly subject: Subject;
-  /** Of a kernel's tool. */
-  readonly definition?: string | undefined;
-}
 
 export interface Case {
   readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;

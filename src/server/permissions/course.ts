@@ -2,8 +2,7 @@
 
 import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import type { SessionLog } from '../events/session-log.ts';
-import type { PermissionRecord, PermissionRecords } from './records.ts';
-import { requestedEvent, resolvedEvent } from './told.ts';
+import { type PermissionRecord, type PermissionRecords, requestedEvent, resolvedEvent } from './records.ts';
 import type { Waiting } from './waiting.ts';
 
 export interface Books {

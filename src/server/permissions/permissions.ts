@@ -13,11 +13,11 @@ import { type Case, caseOfAgent, caseOfTool, infoOf, ruleOf } from './case.ts';
 import type { Decided, PermissionWish, SessionPermissions } from './contract.ts';
 import { type Books, conclude, tellAsked } from './course.ts';
 import { alreadyResolved, decidedOf, patternOf } from './decision.ts';
-import { PermissionRecords } from './records.ts';
+import { PermissionRecords, requestedEvent, resolvedEvent, takenText } from './records.ts';
 import { recoverRecords } from './recover.ts';
 import { Rules } from './rules.ts';
 import { isTooLong } from './shown.ts';
-import { defined, requestedEvent, resolvedEvent, takenText } from './told.ts';
+import { defined } from './told.ts';
 import { Untaken } from './untaken.ts';
 import { Waiting } from './waiting.ts';
 

@@ -1,10 +1,12 @@
 /** The requests of one session in storage: written down before anybody sees them, and with how they ended. */
 
 import { z } from 'zod';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
+import { defined } from './told.ts';
 
 const COLLECTION = 'permissions';
 /** Of one session, that are over: the oldest go first. */
@@ -66,4 +68,29 @@ export class PermissionRecords {
   #id(permission: string): string {
     return `${this.#session}/${permission}`;
   }
+}
+
+type Requested = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
+type Resolved = Extract<AgentLogEvent, { type: 'permission_resolved' }>;
+
+export function requestedEvent(info: PermissionInfo): Requested {
+  const { id, turn, question, tool, summary } = info;
+  if (question && turn !== undefined) return { type: 'question', id, turn, ...question };
+  const { execution, item, input, recipe, pattern, exactly, expiresAt } = info;
+  const more = { turn, execution, item, input, recipe, pattern, exactly, expiresAt };
+  return { type: 'permission_requested', id, tool, summary, ...defined(more) };
+}
+
+/** Undefined as long as nobody has decided. */
+export function resolvedEvent({ id, turn, execution, resolution }: PermissionInfo): Resolved | undefined {
+  if (!resolution) return undefined;
+  const { at, outcome, ...more } = resolution;
+  return { type: 'permission_resolved', id, outcome, ...defined({ turn, execution, ...more }) };
+}
+
+/** Of a decision that was made before it was asked for again. */
+export function takenText({ id, tool, summary, resolution }: PermissionInfo): string {
+  const { outcome = 'cancelled', by = 'somebody' } = resolution ?? {};
+  const what = `${tool}: ${summary.slice(0, 200).toWellFormed()}`;
+  return `Nobody is asked again: ${id} (${what}) was ${outcome} by ${by} after the server was started anew.`;
 }

@@ -1,8 +1,7 @@
 /** After a server has ended, however it did: what waited waits on, and what was decided is told. */
 
 import type { SessionLog } from '../events/session-log.ts';
-import type { PermissionRecord, PermissionRecords } from './records.ts';
-import { requestedEvent, resolvedEvent } from './told.ts';
+import { type PermissionRecord, type PermissionRecords, requestedEvent, resolvedEvent } from './records.ts';
 
 export interface Recovered {
   /** Nobody has decided them yet. */

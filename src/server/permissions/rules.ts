@@ -6,9 +6,9 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
 import { newRuleId } from '../ids.ts';
-import type { RuledBy } from './case.ts';
 import type { RuleBook } from './contract.ts';
 import { checkPattern, matches } from './pattern.ts';
+import type { RuledBy } from './subject.ts';
 
 const COLLECTION = 'permission-rules';
 /** Of one user, or of one session. */

@@ -6,6 +6,14 @@ export interface Subject {
   readonly text: string;
 }
 
+/** A tool call that a rule may allow. */
+export interface RuledBy {
+  readonly tool: string;
+  readonly subject: Subject;
+  /** The digest of a kernel tool's definition. */
+  readonly definition?: string | undefined;
+}
+
 export interface Wanted {
   readonly tool: string;
   readonly summary: string;

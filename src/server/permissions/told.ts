@@ -1,4 +1,4 @@
-/** What the log of a session says of a request: that somebody asks, and how it ended. */
+/** Removes undefined fields from an object. */
 
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
