@@ -6,11 +6,11 @@ import type { StoragePlace } from './cli/context.ts';
 import { UsageError } from './cli/exit.ts';
 import { requestOf } from './cli/serve/request.ts';
 import { loadConfigFor, readCredential } from './config.ts';
+import { omitUndefined } from './lib/omit-undefined.ts';
 import { Quotas } from './protocol/access-models.ts';
 import { keyModes, SOCKET_FILE } from './protocol/enums.ts';
 import { CellaError } from './protocol/errors.ts';
 import { milliseconds } from './protocol/session-info.ts';
-import { defined } from './server/permissions/told.ts';
 import type { Wanted } from './server/serve-options.ts';
 import { dataFolder } from './session/data-folders.ts';
 import { parseOptions, SessionOptions } from './session/session-options.ts';
@@ -94,7 +94,7 @@ export async function resolveServerOptions(options: ServerOptions): Promise<Reso
   const keys = { current: masterKey ?? environment.masterKey, old: environment.oldMasterKey };
   const wanted = {
     ...settings,
-    ...defined(given),
+    ...omitUndefined(given),
     gateway: { ...settings.gateway, ...given.gateway },
     quotas: { ...settings.quotas, ...given.quotas },
     retention: { ...settings.retention, ...given.retention },

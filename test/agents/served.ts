@@ -7,10 +7,10 @@ import type { Client } from '../../src/client/client.ts';
 import type { ClientSession } from '../../src/client/client-session.ts';
 import { connect } from '../../src/client/index.ts';
 import type { SessionWish } from '../../src/client/resources.ts';
+import { omitUndefined } from '../../src/lib/omit-undefined.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionDecision } from '../../src/protocol/api/agent-routes.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
-import { defined } from '../../src/server/permissions/told.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';
 import { folderName } from '../../src/storage/folder-name.ts';
 import { agentDaemon, bundledRunner, setKey } from '../support/agent-daemon.ts';
@@ -43,7 +43,7 @@ export function servedPlace({ executor, program, process, session, keys, sandbox
     const dataDir = shareCache(await scratchFolder());
     const runner = given.runner ?? (await bundledRunner());
     const programs = dirname(dirname(program));
-    const gateway = { providers: [`anthropic=${modelUrl}`], ...defined({ keys }) };
+    const gateway = { providers: [`anthropic=${modelUrl}`], ...omitUndefined({ keys }) };
     const start = () => agentDaemon({ modelUrl, runner, programs, dataDir, session, gateway });
     const place = await ServedPlace.start({ executor, dataDir, process, start, sandbox });
     await place.setUp(profile({ workspace: INSIDE, node: join(AGENT_PATHS.node, 'node') }));
@@ -111,7 +111,7 @@ class ServedPlace implements Place {
     if (conversation !== undefined && info.conversation !== conversation) {
       throw new Error(`the session went on with ${info.conversation}, and not with ${conversation}`);
     }
-    return { turn: id, status, events, ...defined({ conversation: info.conversation, usage, error }) };
+    return { turn: id, status, events, ...omitUndefined({ conversation: info.conversation, usage, error }) };
   }
 
   async run(code: string): Promise<unknown> {
@@ -149,7 +149,9 @@ class ServedPlace implements Place {
       if (!permit) throw new Error(`nobody expects to be asked: ${JSON.stringify(asked)}`);
       const { allowed, reason, text } = await permit(askOf(asked));
       await decide(
-        allowed ? { decision: 'allow', ...defined({ text }) } : { decision: 'deny', ...defined({ reason }) },
+        allowed
+          ? { decision: 'allow', ...omitUndefined({ text }) }
+          : { decision: 'deny', ...omitUndefined({ reason }) },
       );
     } catch (error) {
       await decide({ decision: 'deny' }).catch(() => {}); // the first problem is the one to tell
@@ -166,17 +168,21 @@ function askOf(asked: Asked): PermissionAsk {
     return { tool: 'question', summary: text, question: { text, options: options.map(optionOf) } };
   }
   const { tool, summary, item, pattern, input } = asked;
-  return { tool, summary, ...defined({ item, pattern, input }) };
+  return { tool, summary, ...omitUndefined({ item, pattern, input }) };
 }
 
 function optionOf({ label, description }: { label: string; description?: string | undefined }) {
-  return { label, ...defined({ description }) };
+  return { label, ...omitUndefined({ description }) };
 }
 
 async function open({ executor, sandbox, start }: Parts): Promise<Opened> {
   const daemon = await start();
   const client = await connect({ url: daemon.url, token: daemon.token });
-  return { daemon, client, session: await client.open({ agentKey: AGENT_KEY, executor, ...defined({ sandbox }) }) };
+  return {
+    daemon,
+    client,
+    session: await client.open({ agentKey: AGENT_KEY, executor, ...omitUndefined({ sandbox }) }),
+  };
 }
 
 async function close({ daemon, client, session }: Opened): Promise<void> {

@@ -3,7 +3,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { subjectOfAgent } from '../../src/server/permissions/subject.ts';
+import { agentRuleTarget } from '../../src/server/permissions/permission-rules.ts';
 import { SAY } from '../support/approved-tool.ts';
 import { connectTo } from '../support/client.ts';
 import { Daemon } from '../support/daemon.ts';
@@ -119,6 +119,6 @@ describe('what a rule for an agent’s tool is about', () => {
     ['Write', { file_path: '/a/b', content: 'x' }, '/a/b'],
     ['Write', { file_path: '/a/b', mode: '0777' }, '{"file_path":"/a/b","mode":"0777"}'],
   ])('%s %j: %s', (tool, input, text) => {
-    expect(subjectOfAgent({ tool, summary: '', input })?.text).toBe(text);
+    expect(agentRuleTarget({ tool, summary: '', input })?.text).toBe(text);
   });
 });

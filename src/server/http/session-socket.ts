@@ -10,7 +10,7 @@ import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/contract.ts';
-import type { Attendant } from '../permissions/attendants.ts';
+import type { Responder } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
 import { admitExecution } from './admit-execution.ts';
@@ -40,7 +40,7 @@ const MOST_AT_WORK = 64;
 
 export class SessionSocket {
   readonly #options: SocketOptions;
-  readonly #attendant: Attendant | undefined;
+  readonly #attendant: Responder | undefined;
   readonly #life: SocketLife;
   #atWork = 0;
 
@@ -49,7 +49,7 @@ export class SessionSocket {
     const { service, log, principal, session, recheck } = options;
     const warn = () => void this.#life.outbox.put({ type: 'stopping' });
     service.stopping.addEventListener('abort', warn, { once: true });
-    this.#attendant = options.attends ? session.permissions.attend() : undefined;
+    this.#attendant = options.attends ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
       this.#attendant?.leave();
       service.stopping.removeEventListener('abort', warn);

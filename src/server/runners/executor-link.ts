@@ -28,7 +28,7 @@ import {
 } from '../../protocol/runner-methods.ts';
 import type { SessionTokens } from '../access/contract.ts';
 import { newPermissionId } from '../ids.ts';
-import type { Decided } from '../permissions/contract.ts';
+import type { PermissionResult } from '../permissions/session-permissions.ts';
 import type { PermissionAsk, TurnTask } from '../turns/contract.ts';
 import { Assignment, breach, type Claim } from './assignment.ts';
 import type { Place } from './contract.ts';
@@ -255,7 +255,7 @@ export class ExecutorLink {
   }
 }
 
-function decisionOf({ outcome, reason, text }: Decided) {
+function decisionOf({ outcome, reason, text }: PermissionResult) {
   return { outcome, ...(reason === undefined ? {} : { reason }), ...(text === undefined ? {} : { text }) };
 }
 

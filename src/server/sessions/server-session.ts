@@ -15,7 +15,7 @@ import { recoverLog } from '../events/log-recovery.ts';
 import { OutputFiles } from '../events/output-files.ts';
 import { SessionLog, type SessionLogParts } from '../events/session-log.ts';
 import { storageKeyOf } from '../ids.ts';
-import { Permissions } from '../permissions/permissions.ts';
+import { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { Tenant } from '../runners/contract.ts';
 import { stopping } from '../stopping.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
@@ -54,7 +54,7 @@ export class ServerSession {
   /** Of its coding agent. */
   readonly turns: SessionTurns;
   /** What waits for somebody's leave: of an agent, and of tools that require approval. */
-  readonly permissions: Permissions;
+  readonly permissions: SessionPermissions;
   #definition: SessionDefinition;
   #applying: Promise<void> = Promise.resolve();
 
@@ -101,7 +101,7 @@ export class ServerSession {
       definition: () => this.#definition,
       runExclusive: (work) => this.#executions.runExclusive(work),
     });
-    this.permissions = new Permissions({
+    this.permissions = new SessionPermissions({
       sessionId: this.id,
       ownerId: definition.ownerId,
       documents: storage.documents,

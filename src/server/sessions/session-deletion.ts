@@ -7,8 +7,8 @@ import { folderName } from '../../storage/folder-name.ts';
 import { deleteRecoveryPosition } from '../events/log-recovery.ts';
 import { OutputFiles } from '../events/output-files.ts';
 import { storageKeyOf } from '../ids.ts';
-import { PermissionRecords } from '../permissions/records.ts';
-import { Rules } from '../permissions/rules.ts';
+import { PermissionRecords } from '../permissions/permission-records.ts';
+import { PermissionRuleStore } from '../permissions/permission-rules.ts';
 import { TurnRecords } from '../turns/records.ts';
 import { IdempotencyStore } from './idempotency.ts';
 import type { OpenSessions } from './open-sessions.ts';
@@ -125,6 +125,6 @@ async function deleteSessionData(share: SessionServices, { id, ownerId, agentKey
   await new TurnRecords(documents, id).remove();
   await outputs.remove();
   await new PermissionRecords(documents, id).deleteAll();
-  await new Rules(documents, { session: id }).deleteAll();
+  await new PermissionRuleStore(documents, { session: id }).deleteAll();
   await deleteRecoveryPosition({ documents }, id);
 }

@@ -5,7 +5,7 @@ import type { Lock } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
-import type { Permissions } from '../permissions/permissions.ts';
+import type { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
@@ -22,7 +22,7 @@ export interface SessionEndingParts {
   readonly lease: KernelLease;
   readonly executions: ExecutionQueue;
   readonly turns: SessionTurns;
-  readonly permissions: Permissions;
+  readonly permissions: SessionPermissions;
   readonly retention: SessionRetention;
   /** Told when another server has taken it. */
   readonly onOwnershipLost: () => void;
@@ -70,7 +70,7 @@ export class SessionEnding {
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError): Promise<void> {
     const { lock, log: writer, lease, permissions, retention } = this.#parts;
-    permissions.leave();
+    permissions.beginShutdown();
     await this.#stop(why);
     await permissions.close();
     try {
@@ -104,7 +104,7 @@ export class SessionEnding {
     this.#why ??= why;
     onForsaken();
     writer.notifyReaders();
-    permissions.leave();
+    permissions.beginShutdown();
     this.abort(why);
     const over = this.#stop(why);
     // What they still want to write is refused.

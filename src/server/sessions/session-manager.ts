@@ -17,7 +17,7 @@ import { KernelPool } from '../../session/kernel-pool.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import { noSession } from '../access/rights.ts';
 import { isLocalUser, storageKeyOf } from '../ids.ts';
-import { Rules } from '../permissions/rules.ts';
+import { PermissionRuleStore } from '../permissions/permission-rules.ts';
 import { stopping } from '../stopping.ts';
 import { OpenSessions } from './open-sessions.ts';
 import { RetentionTimer } from './retention.ts';
@@ -81,7 +81,7 @@ export class SessionManager implements AsyncDisposable {
       refetch: async (definition) => await this.#recorded(await this.#definitions.refetch(definition)),
       refused: ({ id, ownerId }, refusal) => refused?.({ ...refusal, userId: ownerId, session: id }),
       kernelHooks: (definition) => ({
-        approve: async (request) => await (await this.#open.get(definition.id)).permissions.ask(request),
+        approve: async (request) => await (await this.#open.get(definition.id)).permissions.approveToolCall(request),
         onProgress: (text) =>
           void this.#open
             .get(definition.id)
@@ -211,8 +211,8 @@ export class SessionManager implements AsyncDisposable {
   }
 
   /** What a user has allowed for good. */
-  rulesOf(user: string): Rules {
-    return new Rules(this.#services.storage.documents, { user });
+  rulesOf(user: string): PermissionRuleStore {
+    return new PermissionRuleStore(this.#services.storage.documents, { user });
   }
 
   async open(id: string): Promise<ServerSession> {

@@ -5,7 +5,7 @@ import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
-import type { Decided, PermissionWish } from '../permissions/contract.ts';
+import type { NewPermission, PermissionResult } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 
 /** A prompt as somebody sends it. */
@@ -64,7 +64,7 @@ export interface TurnPage {
 }
 
 /** As an agent asks for leave; on whose behalf is the turn's to say. */
-export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
+export type PermissionAsk = Omit<NewPermission, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
 
 /** One turn for whoever runs it. */
 export interface TurnTask {
@@ -88,7 +88,7 @@ export interface TurnTask {
   /** Resolves when there is room for more. */
   emit(event: AgentEvent): Promise<void>;
   /** Asks a person. It resolves as not allowed where the turn is stopped. */
-  permit(ask: PermissionAsk): Promise<Decided>;
+  permit(ask: PermissionAsk): Promise<PermissionResult>;
   readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
   /** An older one never takes the place of a newer one. */
   keepTranscript(conversation: string, text: string): Promise<void>;

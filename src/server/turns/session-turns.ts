@@ -95,7 +95,7 @@ export class SessionTurns implements SessionTurnsApi {
     for (const one of wanted) one.stop({ kind: 'stopped' });
     await Promise.allSettled(wanted.map(({ ended }) => ended));
     // What it waited for when a server ended is not wanted any more, either.
-    await this.#parts.permissions.cancelLeft(turn);
+    await this.#parts.permissions.cancelOrphaned(turn);
     return wanted.map(({ id }) => id);
   }
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
-import type { SessionPermissions } from '../permissions/contract.ts';
+import type { SessionPermissionsApi } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import { noAgents } from './accepted.ts';
 import { BoundedEvents, type Bounds, short } from './bounded.ts';
@@ -22,7 +22,7 @@ export const KEPT = 2000;
 
 export interface StageParts {
   readonly session: ServerSession;
-  readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf' | 'cancelLeft'>;
+  readonly permissions: Pick<SessionPermissionsApi, 'request' | 'cancelOf' | 'cancelLeft'>;
   readonly writer: Pick<SessionLog, 'write' | 'full' | 'room'>;
   readonly outputs: Pick<OutputFiles, 'keep'>;
   readonly bounds: Bounds;

@@ -1,7 +1,7 @@
 /** Removes undefined fields from an object. */
 
-import type { AgentLogEvent } from '../../protocol/agent-events.ts';
-import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
+import type { AgentLogEvent } from '../protocol/agent-events.ts';
+import type { PermissionInfo } from '../protocol/api/agent-routes.ts';
 
 type Requested = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
 type Resolved = Extract<AgentLogEvent, { type: 'permission_resolved' }>;
@@ -11,14 +11,14 @@ export function requestedEvent(info: PermissionInfo): Requested {
   if (question && turn !== undefined) return { type: 'question', id, turn, ...question };
   const { execution, item, input, recipe, pattern, exactly, expiresAt } = info;
   const more = { turn, execution, item, input, recipe, pattern, exactly, expiresAt };
-  return { type: 'permission_requested', id, tool, summary, ...defined(more) };
+  return { type: 'permission_requested', id, tool, summary, ...omitUndefined(more) };
 }
 
 /** Undefined as long as nobody has decided. */
 export function resolvedEvent({ id, turn, execution, resolution }: PermissionInfo): Resolved | undefined {
   if (!resolution) return undefined;
   const { at, outcome, ...more } = resolution;
-  return { type: 'permission_resolved', id, outcome, ...defined({ turn, execution, ...more }) };
+  return { type: 'permission_resolved', id, outcome, ...omitUndefined({ turn, execution, ...more }) };
 }
 
 /** Of a decision that was made before it was asked for again. */
@@ -29,7 +29,7 @@ export function takenText({ id, tool, summary, resolution }: PermissionInfo): st
 }
 
 /** Without what is not there. */
-export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+export function omitUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }

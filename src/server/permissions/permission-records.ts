@@ -1,12 +1,13 @@
-/** The requests of one session in storage: written down before anybody sees them, and with how they ended. */
+/** The permissions of one session in storage, their log events, and their recovery after a server has ended. */
 
 import { z } from 'zod';
+import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
-import { defined } from './told.ts';
+import type { SessionLog } from '../events/session-log.ts';
 
 const COLLECTION = 'permissions';
 /** Of one session, that are over: the oldest go first. */
@@ -78,19 +79,72 @@ export function requestedEvent(info: PermissionInfo): Requested {
   if (question && turn !== undefined) return { type: 'question', id, turn, ...question };
   const { execution, item, input, recipe, pattern, exactly, expiresAt } = info;
   const more = { turn, execution, item, input, recipe, pattern, exactly, expiresAt };
-  return { type: 'permission_requested', id, tool, summary, ...defined(more) };
+  return { type: 'permission_requested', id, tool, summary, ...omitUndefined(more) };
 }
 
 /** Undefined as long as nobody has decided. */
 export function resolvedEvent({ id, turn, execution, resolution }: PermissionInfo): Resolved | undefined {
   if (!resolution) return undefined;
   const { at, outcome, ...more } = resolution;
-  return { type: 'permission_resolved', id, outcome, ...defined({ turn, execution, ...more }) };
+  return { type: 'permission_resolved', id, outcome, ...omitUndefined({ turn, execution, ...more }) };
 }
 
 /** Of a decision that was made before it was asked for again. */
-export function takenText({ id, tool, summary, resolution }: PermissionInfo): string {
+export function claimedText({ id, tool, summary, resolution }: PermissionInfo): string {
   const { outcome = 'cancelled', by = 'somebody' } = resolution ?? {};
   const what = `${tool}: ${summary.slice(0, 200).toWellFormed()}`;
   return `Nobody is asked again: ${id} (${what}) was ${outcome} by ${by} after the server was started anew.`;
+}
+
+interface RecoveredPermissions {
+  /** Nobody has decided them yet. */
+  readonly pending: readonly PermissionRecord[];
+  /** Decided, and nobody has taken it. */
+  readonly unclaimed: readonly PermissionRecord[];
+}
+
+export async function recoverPermissions(
+  records: PermissionRecords,
+  writer: Pick<SessionLog, 'write'>,
+): Promise<RecoveredPermissions> {
+  const pending: PermissionRecord[] = [];
+  const untaken: PermissionRecord[] = [];
+  for (const record of await records.all()) {
+    if (record.logged && record.delivered) continue;
+    if (record.info.state === 'pending') {
+      pending.push(await announcePending(record, records, writer));
+      continue;
+    }
+    const ended = await announceResolved(record, records, writer);
+    if (!ended.delivered) untaken.push(ended);
+  }
+  return { pending, unclaimed: untaken };
+}
+
+/** The server may have ended before anybody could see it. */
+async function announcePending(
+  record: PermissionRecord,
+  records: PermissionRecords,
+  writer: Pick<SessionLog, 'write'>,
+) {
+  if (record.told) return record;
+  await writer.write(requestedEvent(record.info));
+  const told = { ...record, told: true };
+  await records.put(told);
+  return told;
+}
+
+/** An end that is told twice is the same end. */
+async function announceResolved(
+  record: PermissionRecord,
+  records: PermissionRecords,
+  writer: Pick<SessionLog, 'write'>,
+) {
+  const event = resolvedEvent(record.info);
+  if (!record.logged && event) await writer.write(event);
+  // Whoever waited for what nobody has decided asks anew.
+  const isDecided = ['allowed', 'denied'].includes(record.info.resolution?.outcome ?? '');
+  const ended = { ...record, logged: true, delivered: !isDecided };
+  await records.put(ended);
+  return ended;
 }

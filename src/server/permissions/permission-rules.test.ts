@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkPattern, exactly, matches } from './pattern.ts';
-import { subjectOfAgent } from './subject.ts';
+import { agentRuleTarget, checkPattern, exactPattern, matches } from './permission-rules.ts';
 
 const command = (text: string) => ({ kind: 'command', text }) as const;
 const path = (text: string) => ({ kind: 'path', text }) as const;
@@ -69,9 +68,9 @@ describe('a rule about a command', () => {
   it.each(['echo *', 'echo ?', 'echo \\', 'echo \\*', 'a\\b', 'echo "x" && $(y)', 'C:\\**'])(
     'can be made of %j, and allows nothing else',
     (text) => {
-      expect(matches(exactly(text), command(text))).toBe(true);
-      expect(matches(exactly(text), command(`${text}x`))).toBe(false);
-      expect(matches(exactly(text), command(text.replace('*', 'x').replace('?', 'x')))).toBe(!/[*?]/.test(text));
+      expect(matches(exactPattern(text), command(text))).toBe(true);
+      expect(matches(exactPattern(text), command(`${text}x`))).toBe(false);
+      expect(matches(exactPattern(text), command(text.replace('*', 'x').replace('?', 'x')))).toBe(!/[*?]/.test(text));
     },
   );
 
@@ -115,7 +114,7 @@ describe('a rule about a path', () => {
 });
 
 describe('what a rule is about', () => {
-  const of = (tool: string, input: unknown, summary = 's') => subjectOfAgent({ tool, summary, input });
+  const of = (tool: string, input: unknown, summary = 's') => agentRuleTarget({ tool, summary, input });
 
   it('is what decides, and never a summary that may be cut', () => {
     expect(of('Bash', { command: 'git status', description: 'x' })).toEqual(command('git status'));

@@ -1,0 +1,194 @@
+/**
+ * A permission that nobody has decided yet: its decision, timeout and announcement. It may outlive the server that was
+ * asked; the next server keeps it pending until the same request comes again.
+ */
+
+import type { PermissionInfo, Resolution } from '../../protocol/api/agent-routes.ts';
+import type { SessionLog } from '../events/session-log.ts';
+import { type PermissionRecord, type PermissionRecords, requestedEvent, resolvedEvent } from './permission-records.ts';
+
+export class PendingPermission {
+  /** Of what is asked for: the same again has the same. */
+  readonly request: string | undefined;
+  readonly #decided = Promise.withResolvers<Resolution | undefined>();
+  readonly #written = Promise.withResolvers<PermissionInfo>();
+  #info: PermissionInfo;
+  #isLeft: boolean;
+  #telling: Promise<void> = Promise.resolve();
+  #outlives = false;
+  #isOver = false;
+
+  constructor({ info, request }: Pick<PermissionRecord, 'info' | 'request'>, { isLeft = false } = {}) {
+    this.#info = info;
+    this.request = request;
+    this.#isLeft = isLeft;
+    this.#written.promise.catch(() => {}); // told to whoever asked, and to whoever decided
+    this.#decided.promise.catch(() => {}); // nobody takes the decision of a request that could not be told
+  }
+
+  get info(): PermissionInfo {
+    return this.#info;
+  }
+
+  /** Whether whoever asked has gone with the server that was asked. */
+  get isOrphaned(): boolean {
+    return this.#isLeft;
+  }
+
+  /** Resolves when what is being told of it is told, or could not be. */
+  get announced(): Promise<void> {
+    return this.#telling;
+  }
+
+  /** Undefined where it is left to the next server. */
+  get decided(): Promise<Resolution | undefined> {
+    return this.#decided.promise;
+  }
+
+  /** Resolves when storage and the log have it. */
+  get written(): Promise<PermissionInfo> {
+    return this.#written.promise;
+  }
+
+  /** False where somebody was faster. Nothing is waited for between asking and having decided. */
+  resolve(resolution: Omit<Resolution, 'at'>, before: Promise<unknown> = Promise.resolve()): boolean {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    this.#decided.resolve(before.then(() => ({ ...resolution, at: Date.now() })));
+    return true;
+  }
+
+  /** Nobody waits for it any more. False where somebody was faster. */
+  cancel(reason: string): boolean {
+    if (!this.#outlives || this.#isOver) return this.resolve({ outcome: 'cancelled', reason });
+    this.#isOver = true;
+    this.#decided.resolve(undefined);
+    return true;
+  }
+
+  /** The server ends: from here on, it is left to the next one where it would be cancelled. */
+  keepForNextServer(): void {
+    this.#outlives = true;
+  }
+
+  /** Somebody waits for it again. */
+  attach(asker: Pick<PermissionInfo, 'turn' | 'item' | 'execution'>): void {
+    this.#isLeft = false;
+    this.#info = { ...this.#info, ...asker };
+  }
+
+  /** Where it cannot be told, whoever asks does not wait; one that was there before waits on, for the next. */
+  async announce(work: () => Promise<void>, { isAdopted }: { readonly isAdopted: boolean }): Promise<void> {
+    const told = work();
+    this.#telling = told.catch(() => {}); // thrown below
+    try {
+      await told;
+    } catch (error) {
+      if (isAdopted) this.#isLeft = true;
+      else this.fail(error);
+      throw error;
+    }
+  }
+
+  finish(info: PermissionInfo): void {
+    this.#written.resolve(info);
+  }
+
+  fail(error: unknown): void {
+    this.#isOver = true;
+    this.#decided.reject(error);
+    this.#written.reject(error);
+  }
+
+  /** It ends by itself where nobody waits for it any more. */
+  cancelOn(signal: AbortSignal): Disposable {
+    const gone = () => this.cancel('nobody waits for it any more');
+    signal.addEventListener('abort', gone, { once: true });
+    if (signal.aborted) gone();
+    return { [Symbol.dispose]: () => signal.removeEventListener('abort', gone) };
+  }
+
+  /** It ends by itself where nobody decides in the time that it had when it was asked for. */
+  startTimeout(): Disposable {
+    const { requestedAt, expiresAt } = this.#info;
+    if (expiresAt === undefined) return { [Symbol.dispose]: () => {} };
+    const reason = `nobody answered within ${(expiresAt - requestedAt) / 1000} s`;
+    const late = () => this.resolve({ outcome: 'timed_out', reason });
+    const timer = setTimeout(late, Math.max(0, expiresAt - Date.now()));
+    return { [Symbol.dispose]: () => clearTimeout(timer) };
+  }
+}
+
+export interface RecordsAndLog {
+  readonly records: PermissionRecords;
+  readonly writer: Pick<SessionLog, 'write'>;
+}
+
+/** Told again where another asks for it: whoever follows that turn sees it there. */
+export async function announceRequest({ records, writer }: RecordsAndLog, waiting: PendingPermission): Promise<void> {
+  await records.put(recordOf(waiting, { told: false }));
+  await writer.write(requestedEvent(waiting.info));
+  await records.put(recordOf(waiting, { told: true }));
+}
+
+/** `onUntaken` is told, without a pause after it is known, that nobody waits for the decision. */
+export async function recordDecision(
+  { records, writer }: RecordsAndLog,
+  waiting: PendingPermission,
+  onUntaken: (record: PermissionRecord) => void,
+): Promise<void> {
+  const resolution = await waiting.decided;
+  // What is told of its end comes after what is told of its beginning.
+  await waiting.announced;
+  if (!resolution) return waiting.finish(waiting.info);
+  const over: PermissionInfo = { ...waiting.info, state: 'resolved', resolution };
+  const record = { ...recordOf(waiting, { told: true }), info: over };
+  await records.put(record);
+  const event = resolvedEvent(over);
+  if (event) await writer.write(event);
+  const isUntaken = waiting.isOrphaned && (resolution.outcome === 'allowed' || resolution.outcome === 'denied');
+  const ended = { ...record, logged: true, delivered: !isUntaken };
+  if (isUntaken) onUntaken(ended);
+  await records.put(ended);
+  waiting.finish(over);
+}
+
+function recordOf({ info, request }: PendingPermission, { told }: { readonly told: boolean }): PermissionRecord {
+  return { info, ...(request === undefined ? {} : { request }), told, logged: false, delivered: false };
+}
+
+export class UnclaimedDecisions {
+  readonly #records: PermissionRecords;
+  /** How long one may lie: as long as such a request may wait. 0 means any time. */
+  readonly #patienceMs: (info: PermissionInfo) => number;
+  readonly #lying = new Set<PermissionRecord>();
+
+  constructor(records: PermissionRecords, patienceMs: (info: PermissionInfo) => number) {
+    this.#records = records;
+    this.#patienceMs = patienceMs;
+  }
+
+  add(record: PermissionRecord): void {
+    if (record.request !== undefined) this.#lying.add(record);
+  }
+
+  /** Gone from here before anything is waited for: no two can take it. Resolves when storage knows. */
+  claim(request: string): Promise<PermissionInfo> | undefined {
+    const record = [...this.#lying].find((one) => one.request === request);
+    if (!record) return undefined;
+    this.#lying.delete(record);
+    const { info } = record;
+    const taken = this.#records.put({ ...record, delivered: true }).then(() => info);
+    const [patienceMs, age] = [this.#patienceMs(info), Date.now() - (info.resolution?.at ?? 0)];
+    if (patienceMs === 0 || age < patienceMs) return taken;
+    void taken.catch(() => {}); // the next server finds that it is too old
+    return undefined;
+  }
+
+  /** Nobody will ask for them again. */
+  async discard(which: (info: PermissionInfo) => boolean): Promise<void> {
+    const all = [...this.#lying].filter(({ info }) => which(info));
+    for (const record of all) this.#lying.delete(record);
+    await Promise.all(all.map((record) => this.#records.put({ ...record, delivered: true })));
+  }
+}

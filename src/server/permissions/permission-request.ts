@@ -1,0 +1,121 @@
+/** Describes a permission request: what people see of it, and which rule could allow it. */
+
+import { createHash } from 'node:crypto';
+import { omitUndefined } from '../../lib/omit-undefined.ts';
+import type { ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
+import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
+import { valueToWire } from '../../protocol/py-values.ts';
+import { newPermissionId } from '../ids.ts';
+import {
+  agentRuleTarget,
+  exactPattern,
+  kernelToolName,
+  kernelToolRuleTarget,
+  patternProblem,
+  type RuledCall,
+} from './permission-rules.ts';
+import type { NewPermission } from './session-permissions.ts';
+
+export interface DescribedPermission {
+  readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;
+  /** What a rule would call the tool, and be about; none where no rule can be. */
+  readonly rule: RuledCall | undefined;
+  /** The same for the very same thing on behalf of the same user, in whichever turn or execution. */
+  readonly request: string;
+}
+
+export function describeAgentRequest(wish: NewPermission): DescribedPermission {
+  const { user, turn, item, tool, summary, input, pattern, question } = wish;
+  const subject = question ? undefined : agentRuleTarget({ tool, summary, input });
+  // What a file is to hold may be cut; what else the tool is given decides what it does.
+  const shown = subject?.kind === 'path' || question ? preview(input) : input;
+  const facts = { turn, item, user, input: shown, pattern, question: question && asQuestion(question) };
+  const request = digest('agent', user, tool, summary, input, question);
+  return { info: { tool, summary, ...omitUndefined(facts) }, rule: subject && { tool, target: subject }, request };
+}
+
+/** `running` is the execution that called it, and who asked for that. */
+export function describeToolCall(
+  { tool, recipe, arguments: given, summary, definition }: ApprovalRequest,
+  running: { readonly id: string; readonly by?: string | undefined } | undefined,
+): DescribedPermission {
+  const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, valueToWire(value)]));
+  const facts = { recipe, definition, execution: running?.id, user: running?.by };
+  const rule = { tool: kernelToolName(tool, recipe), subject: kernelToolRuleTarget({ tool, summary }), definition };
+  const request = digest('tool', running?.by, tool, recipe, summary, input, definition);
+  return { info: { tool, summary, input, ...omitUndefined(facts) }, rule, request };
+}
+
+/** What a rule would be about where all that there is of the request is its record. */
+export function ruledCallOf({
+  turn,
+  tool,
+  recipe,
+  definition,
+  summary,
+  input,
+  question,
+}: PermissionInfo): DescribedPermission['rule'] {
+  if (turn === undefined) {
+    return { tool: kernelToolName(tool, recipe), target: kernelToolRuleTarget({ tool, summary }), definition };
+  }
+  const subject = question ? undefined : agentRuleTarget({ tool, summary, input });
+  return subject && { tool, target: subject };
+}
+
+export function newPermissionInfo(
+  { info, rule }: Omit<DescribedPermission, 'request'>,
+  session: string,
+  timeoutMs: number,
+): PermissionInfo {
+  const again = rule && exactPattern(rule.target.text);
+  const requestedAt = Date.now();
+  return {
+    ...{ id: newPermissionId(), session, state: 'pending', requestedAt },
+    ...info,
+    ...(again === undefined || patternProblem(again) !== undefined ? {} : { exactly: again }),
+    ...(timeoutMs === 0 ? {} : { expiresAt: requestedAt + timeoutMs }),
+  };
+}
+
+function asQuestion({ text, options }: NonNullable<NewPermission['question']>) {
+  return {
+    text,
+    ...(options === undefined
+      ? {}
+      : { options: options.map(({ label, ...more }) => ({ label, ...omitUndefined(more) })) }),
+  };
+}
+
+function digest(...parts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+/** Nobody reads more than this before they say yes. */
+const MAX_SHOWN_CHARACTERS = 64 * 1024;
+/** Of one text in the input, such as what a file is to hold. */
+const MOST_TEXT = 16_000;
+const MOST_ITEMS = 200;
+const MOST_DEPTH = 8;
+
+export function isTooLong(shown: unknown): boolean {
+  return JSON.stringify(shown).length > MAX_SHOWN_CHARACTERS;
+}
+
+/** Long texts and lists are cut, and say so. */
+function preview(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') return truncate(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth >= MOST_DEPTH) return '…';
+  if (Array.isArray(value)) {
+    const items = value.slice(0, MOST_ITEMS).map((item) => preview(item, depth + 1));
+    return value.length > MOST_ITEMS ? [...items, `… (${value.length} items)`] : items;
+  }
+  const entries = Object.entries(value).slice(0, MOST_ITEMS);
+  return Object.fromEntries(entries.map(([name, item]) => [name, preview(item, depth + 1)]));
+}
+
+function truncate(text: string): string {
+  if (text.length <= MOST_TEXT) return text;
+  return `${text.slice(0, MOST_TEXT).toWellFormed()}… (${text.length} characters)`;
+}

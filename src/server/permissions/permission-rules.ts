@@ -1,0 +1,244 @@
+/** Rules that allow a tool call without asking: their store, what part of a call they look at, and how a pattern matches it. */
+
+import type { z } from 'zod';
+import { type NewRule, PermissionRule } from '../../protocol/api/agent-routes.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { DocumentStore } from '../../storage/contract.ts';
+import { Collection } from '../access/collection.ts';
+import { newRuleId } from '../ids.ts';
+import type { RuleBook } from './session-permissions.ts';
+
+const COLLECTION = 'permission-rules';
+/** Of one user, or of one session. */
+const MAX_RULES = 200;
+
+/** Whose rules: a user's, or a session's. */
+type RulesOwner = { readonly user: string } | { readonly session: string };
+
+export class PermissionRuleStore implements RuleBook {
+  readonly #rules: Collection<z.infer<typeof PermissionRule>>;
+  readonly #of: RulesOwner;
+
+  constructor(documents: DocumentStore, of: RulesOwner) {
+    this.#rules = new Collection(documents, COLLECTION, PermissionRule);
+    this.#of = of;
+  }
+
+  /** Oldest first. */
+  async list(): Promise<PermissionRule[]> {
+    const rules: PermissionRule[] = [];
+    for await (const { value } of this.#rules.all(this.#id(''))) rules.push(value);
+    return rules;
+  }
+
+  /** The one that allows it. */
+  async find({ tool, target: subject, definition }: RuledCall): Promise<PermissionRule | undefined> {
+    return (await this.list()).find(
+      (rule) =>
+        rule.tool === tool &&
+        (rule.definition === undefined || rule.definition === definition) &&
+        matches(rule.pattern, subject),
+    );
+  }
+
+  async add(
+    { tool, pattern, definition }: NewRule & Pick<RuledCall, 'definition'>,
+    by: string,
+  ): Promise<PermissionRule> {
+    checkPattern(pattern);
+    const there = await this.list();
+    const same = there.find((rule) => rule.tool === tool && rule.pattern === pattern && rule.definition === definition);
+    if (same) return same;
+    if (there.length >= MAX_RULES) {
+      throw new CellaError('QUOTA_EXCEEDED', `There are ${MAX_RULES} rules already.`, { details: { most: MAX_RULES } });
+    }
+    const session = 'session' in this.#of ? { session: this.#of.session } : {};
+    const about = definition === undefined ? {} : { definition };
+    const rule = { id: newRuleId(), tool, pattern, ...about, ...session, by, createdAt: Date.now() };
+    await this.#rules.put(this.#id(rule.id), rule);
+    return rule;
+  }
+
+  async delete(id: string): Promise<void> {
+    if (await this.#rules.delete(this.#id(id))) return;
+    throw new CellaError('NOT_FOUND', `There is no rule ${JSON.stringify(id.slice(0, 100))}.`);
+  }
+
+  async deleteAll(): Promise<void> {
+    for (const { id } of await this.list()) await this.#rules.delete(this.#id(id));
+  }
+
+  #id(rule: string): string {
+    return 'user' in this.#of ? `user/${this.#of.user}/${rule}` : `session/${this.#of.session}/${rule}`;
+  }
+}
+
+/** A `command` goes to a shell; a `path` names a file; a `text` is anything else. */
+export interface RuleTarget {
+  readonly kind: 'command' | 'path' | 'text';
+  readonly text: string;
+}
+
+/** A tool call that a rule may allow. */
+export interface RuledCall {
+  readonly tool: string;
+  readonly target: RuleTarget;
+  /** The digest of a kernel tool's definition. */
+  readonly definition?: string | undefined;
+}
+
+interface CalledTool {
+  readonly tool: string;
+  readonly summary: string;
+  readonly input?: unknown;
+}
+
+/**
+ * The tools of agents that are known: the field that says what they do, and those that a rule need not be about. With any
+ * other field, as of all other tools, the whole input counts: what it changes is not known here.
+ */
+const KNOWN_TOOLS = new Map<string, readonly [kind: RuleTarget['kind'], field: string, rest: readonly string[]]>([
+  ['Bash', ['command', 'command', ['description', 'timeout']]],
+  ['Read', ['path', 'file_path', ['offset', 'limit', 'pages']]],
+  ['Edit', ['path', 'file_path', ['old_string', 'new_string', 'replace_all']]],
+  ['MultiEdit', ['path', 'file_path', ['edits']]],
+  ['Write', ['path', 'file_path', ['content']]],
+  ['NotebookEdit', ['path', 'notebook_path', ['cell_id', 'cell_type', 'edit_mode', 'new_source']]],
+  ['WebFetch', ['text', 'url', ['prompt']]],
+  ['WebSearch', ['text', 'query', ['allowed_domains', 'blocked_domains']]],
+]);
+
+const NAME = /^[A-Za-z0-9_.:/-]{1,200}$/;
+/** Tools of kernels have this before their names: no agent's tool can be taken for one. */
+const OF_KERNEL = 'tools.';
+
+/** Undefined where no rule can be about it. */
+export function agentRuleTarget({ tool, summary, input }: CalledTool): RuleTarget | undefined {
+  if (!NAME.test(tool) || tool.startsWith(OF_KERNEL)) return undefined;
+  if (input === undefined || input === null) return { kind: 'text', text: summary };
+  const [kind, field, rest = []] = KNOWN_TOOLS.get(tool) ?? [];
+  const isKnown = ([name, value]: [string, unknown]) => name === field || rest.includes(name) || !value;
+  if (kind === undefined || field === undefined || !Object.entries(input).every(isKnown)) {
+    return { kind: kind ?? 'text', text: JSON.stringify(input) };
+  }
+  const value = new Map(Object.entries(input)).get(field);
+  return typeof value === 'string' ? { kind, text: value } : undefined;
+}
+
+/** What a kernel's code calls: the summary is made by the host, and is all of it. */
+export function kernelToolRuleTarget({ summary }: CalledTool): RuleTarget {
+  return { kind: 'command', text: summary };
+}
+
+export function kernelToolName(tool: string, recipe: string | undefined): string {
+  return `${OF_KERNEL}${recipe === undefined ? tool : `${tool}.${recipe}`}`;
+}
+
+type PatternToken = string | { readonly wild: 'one' | 'many' | 'deep' };
+
+/** A pattern that stands for every use of a tool. */
+const ANY = '**';
+/** Of a pattern, and of a text that is looked at: longer ones fit no rule. */
+const MOST_CHARACTERS = 4000;
+/** Of a pattern with wildcards. */
+const MOST_TOKENS = 1000;
+const MOST_WILDCARDS = 64;
+/** In a command: letters, digits, blanks and a few signs; nothing that a shell would take for more than text. */
+const PLAIN = /^[A-Za-z0-9_./:=@%+, -]$/;
+/** Not to be seen, or not as what it is. */
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;
+
+/** Allows this text again, and nothing else. */
+export function exactPattern(text: string): string {
+  return text.replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
+}
+
+/** `INVALID_REQUEST` where nobody could read it as what it is. */
+export function checkPattern(pattern: string): void {
+  const problem = patternProblem(pattern);
+  if (problem === undefined) return;
+  const advice = 'See docs/permissions.md. What no pattern can say can still be allowed once.';
+  throw new CellaError('INVALID_REQUEST', `No rule can have this pattern: ${problem}.`, { advice });
+}
+
+export function patternProblem(pattern: string): string | undefined {
+  if (pattern.trim() === '') return 'it is empty';
+  if (HIDDEN.test(pattern)) return 'it has line breaks, or characters that cannot be seen';
+  if (pattern.length > MOST_CHARACTERS) return `it has more than ${MOST_CHARACTERS} characters`;
+  if ((pattern.match(/[*?]/g) ?? []).length > MOST_WILDCARDS) return `it has more than ${MOST_WILDCARDS} wildcards`;
+  return undefined;
+}
+
+export function matches(pattern: string, { kind, text }: RuleTarget): boolean {
+  if (pattern === ANY) return true;
+  if (patternProblem(pattern) !== undefined || HIDDEN.test(text) || text.length > MOST_CHARACTERS) return false;
+  const tokens = tokensOf(pattern, kind);
+  // Which program it is has to be said.
+  if (kind === 'command' && typeof tokens[0] !== 'string') return false;
+  if (kind === 'path' && !isNormalised(text)) return false;
+  if (tokens.every((token) => typeof token === 'string')) return tokens.join('') === text;
+  return tokens.length <= MOST_TOKENS && matchTokens(tokens, [...text], kind);
+}
+
+/** `*` and `?` stand for themselves after a backslash, and so does a backslash. */
+function tokensOf(pattern: string, kind: RuleTarget['kind']): PatternToken[] {
+  const parts = pattern.match(/\\[\\*?]|\*\*|./gsu) ?? [];
+  return parts.flatMap((part): PatternToken[] => {
+    if (part === '**') return kind === 'path' ? [{ wild: 'deep' }] : [{ wild: 'many' }];
+    if (part === '*') return [{ wild: 'many' }];
+    if (part === '?') return [{ wild: 'one' }];
+    return [part.length === 2 && part.startsWith('\\') ? part.slice(1) : part];
+  });
+}
+
+/** Keeps every place in the pattern that the text so far may have led to: no pattern takes long. */
+function matchTokens(
+  tokens: readonly PatternToken[],
+  characters: readonly string[],
+  kind: RuleTarget['kind'],
+): boolean {
+  let places = new Uint8Array(tokens.length + 1);
+  places[0] = 1;
+  for (const [index, character] of characters.entries()) {
+    const next = new Uint8Array(tokens.length + 1);
+    const wilds = { one: false, many: false, deep: false };
+    for (const wild of ['one', 'many', 'deep'] as const) {
+      wilds[wild] = standsFor(wild, character, characters[index - 1], kind);
+    }
+    for (let place = places.indexOf(1); place >= 0 && place < tokens.length; place = places.indexOf(1, place + 1)) {
+      const token = tokens[place] ?? '';
+      // A wildcard may also stand for nothing.
+      if (typeof token === 'object' && token.wild !== 'one') places[place + 1] = 1;
+      if (typeof token === 'string' ? token === character : wilds[token.wild]) {
+        next[typeof token === 'string' || token.wild === 'one' ? place + 1 : place] = 1;
+      }
+    }
+    places = next;
+  }
+  let end = tokens.length;
+  for (; end > 0 && places[end] !== 1; end--) {
+    const token = tokens[end - 1];
+    if (typeof token === 'string' || token?.wild === 'one') return false;
+  }
+  return places[end] === 1;
+}
+
+function standsFor(
+  wild: 'one' | 'many' | 'deep',
+  character: string,
+  before: string | undefined,
+  kind: RuleTarget['kind'],
+) {
+  if (kind !== 'path') return PLAIN.test(character);
+  // Hidden files have to be named.
+  if (character === '.' && (before === undefined || before === '/')) return false;
+  return character !== '/' || wild === 'deep';
+}
+
+/** Without a step back, and without a step that leads nowhere. */
+function isNormalised(path: string): boolean {
+  return path
+    .replace(/^\//, '')
+    .split('/')
+    .every((part) => part !== '' && part !== '.' && part !== '..');
+}

@@ -1,0 +1,418 @@
+/**
+ * The permissions of one session: requests from agents and from tools that kernel code calls, the people who can answer,
+ * their decisions and the rules that decide without asking.
+ */
+
+import { omitUndefined } from '../../lib/omit-undefined.ts';
+import type { Approval, ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
+import type { PermissionOutcome } from '../../protocol/agent-events.ts';
+import {
+  type NewRule,
+  PermissionDecision,
+  type PermissionInfo,
+  type PermissionRule,
+  type PermissionScope,
+} from '../../protocol/api/agent-routes.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { DocumentStore } from '../../storage/contract.ts';
+import type { SessionLog } from '../events/session-log.ts';
+import {
+  announceRequest,
+  PendingPermission,
+  type RecordsAndLog,
+  recordDecision,
+  UnclaimedDecisions,
+} from './pending-permission.ts';
+import {
+  claimedText,
+  PermissionRecords,
+  recoverPermissions,
+  requestedEvent,
+  resolvedEvent,
+} from './permission-records.ts';
+import {
+  type DescribedPermission,
+  describeAgentRequest,
+  describeToolCall,
+  isTooLong,
+  newPermissionInfo,
+  ruledCallOf,
+} from './permission-request.ts';
+import { checkPattern, exactPattern, matches, PermissionRuleStore, type RuleTarget } from './permission-rules.ts';
+
+export interface NewPermission {
+  /** On whose behalf: who has prompted. The rules of this user hold. */
+  readonly user: string;
+  readonly turn: string;
+  readonly item?: string | undefined;
+  readonly tool: string;
+  /** For people to read. */
+  readonly summary: string;
+  readonly input?: unknown;
+  /** What the agent thinks that a rule could say. It is shown, and decides nothing. */
+  readonly pattern?: string | undefined;
+  readonly question?: PermissionQuestion | undefined;
+  /** Aborted where nobody waits any more: it ends as `cancelled`. */
+  readonly signal: AbortSignal;
+  /** Told its id where somebody has to be asked, when that can be seen. */
+  readonly onAsked?: ((id: string) => void) | undefined;
+  /** In place of the session's `permissionTimeoutMs`; 0 means any time. */
+  readonly timeoutMs?: number | undefined;
+}
+
+interface PermissionQuestion {
+  readonly text: string;
+  readonly options?: readonly { readonly label: string; readonly description?: string | undefined }[] | undefined;
+}
+
+/** What the asker is told: only `allowed` is a yes. */
+export interface PermissionResult {
+  /** Undefined where nobody had to be asked. */
+  readonly id?: string | undefined;
+  readonly outcome: PermissionOutcome;
+  readonly scope?: PermissionScope | undefined;
+  /** For the agent to read. Always there where it is not allowed. */
+  readonly reason?: string | undefined;
+  /** The answer to a question. */
+  readonly text?: string | undefined;
+  /** The id of a user, or of a rule. */
+  readonly by?: string | undefined;
+}
+
+export interface RuleBook {
+  /** Oldest first. */
+  list(): Promise<PermissionRule[]>;
+  /** `INVALID_REQUEST` where no rule can have this pattern. The one that is there where it says the same. */
+  add(rule: NewRule, by: string): Promise<PermissionRule>;
+  /** `NOT_FOUND` where there is none. */
+  delete(id: string): Promise<void>;
+}
+
+export interface SessionPermissionsApi {
+  /**
+   * Resolves when it is decided, and when that is in storage and in the log; it rejects where storage fails. A rule of
+   * the user or of the session decides at once. Where the very same was asked for when a server ended, it is that
+   * request: its decision is taken, once, or waited for.
+   */
+  request(wish: NewPermission): Promise<PermissionResult>;
+  /** Oldest first. */
+  list(state?: PermissionInfo['state']): Promise<PermissionInfo[]>;
+  /** `NOT_FOUND` where there is none. */
+  get(id: string): Promise<PermissionInfo>;
+  /** `by` is the user who is authenticated. `ALREADY_RESOLVED` with who and what in `details` where it is over. */
+  decide(by: string, id: string, decision: PermissionDecision): Promise<PermissionInfo>;
+  /** The turn is over or is being stopped: what it still waits for ends as `cancelled`. Resolves when that is in the log. */
+  cancelOf(turn: string, reason?: string): Promise<void>;
+  /** Somebody stops the agent: what a server that ended has left of this turn, or of all, ends as `cancelled`. */
+  cancelOrphaned(turn?: string): Promise<void>;
+  /** What is allowed in this session until it is deleted. */
+  rules(): Promise<PermissionRule[]>;
+  deleteRule(id: string): Promise<void>;
+}
+
+interface SessionPermissionsParts {
+  readonly sessionId: string;
+  /** The id of the user whose session it is. */
+  readonly ownerId: string;
+  /** For what is written on the session's behalf. */
+  readonly documents: DocumentStore;
+  readonly writer: Pick<SessionLog, 'write'>;
+  /** The execution that runs, and who asked for it. */
+  readonly running: () => { readonly id: string; readonly by?: string | undefined } | undefined;
+  /** How long an agent's request waits, and that of a kernel's tool; 0 means any time. */
+  readonly timeouts: () => { readonly agentMs: number; readonly toolMs: number };
+}
+
+const NOBODY = 'nobody is there to ask';
+const TOO_LONG = 'what it would do is too long to be shown to anybody';
+const TOO_MANY = 'too many requests wait already';
+/** Of one session, at a time. */
+const MOST_WAITING = 100;
+
+export class SessionPermissions implements SessionPermissionsApi {
+  readonly #parts: SessionPermissionsParts;
+  readonly #records: PermissionRecords;
+  readonly #rules: PermissionRuleStore;
+  readonly #attendants = new Responders();
+  readonly #waiting = new Map<
+    string,
+    { readonly waiting: PendingPermission; readonly rule: DescribedPermission['rule'] }
+  >();
+  readonly #untaken: UnclaimedDecisions;
+  /** Whether the server is ending. */
+  #isLeaving = false;
+
+  constructor(parts: SessionPermissionsParts) {
+    this.#parts = parts;
+    this.#records = new PermissionRecords(parts.documents, parts.sessionId);
+    this.#rules = new PermissionRuleStore(parts.documents, { session: parts.sessionId });
+    this.#untaken = new UnclaimedDecisions(
+      this.#records,
+      ({ turn }) => parts.timeouts()[turn === undefined ? 'toolMs' : 'agentMs'],
+    );
+  }
+
+  async request(wish: NewPermission): Promise<PermissionResult> {
+    const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = wish;
+    return await this.#ask(describeAgentRequest(wish), { signal, timeoutMs, onAsked });
+  }
+
+  /** A tool that a kernel's code calls: with nobody there it is refused, so that the code does not hang. */
+  async approveToolCall(call: ApprovalRequest): Promise<Approval> {
+    const asking = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs, attended: true };
+    const { outcome, reason } = await this.#ask(describeToolCall(call, this.#parts.running()), asking);
+    return { allowed: outcome === 'allowed', reason };
+  }
+
+  join() {
+    return this.#attendants.join();
+  }
+
+  abstain(id: string, attendant: number): void {
+    this.#attendants.abstain(id, attendant);
+  }
+
+  async list(state?: PermissionInfo['state']): Promise<PermissionInfo[]> {
+    const all = (await this.#records.all()).map(({ info }) => info);
+    return state === undefined ? all : all.filter((info) => info.state === state);
+  }
+
+  async get(id: string): Promise<PermissionInfo> {
+    return (await this.#records.get(id)).info;
+  }
+
+  async decide(by: string, id: string, decision: PermissionDecision): Promise<PermissionInfo> {
+    const given = PermissionDecision.parse(decision);
+    const found = this.#waiting.get(id);
+    if (!found) throw alreadyResolved(await this.get(id));
+    const { waiting, rule } = found;
+    if (given.decision === 'deny') {
+      const { reason = 'the person who was asked did not allow it' } = given;
+      if (waiting.resolve({ outcome: 'denied', reason, by })) return await waiting.written;
+      throw alreadyResolved(await waiting.written);
+    }
+    const { scope, text } = given;
+    const pattern = scope === 'once' ? undefined : patternForRule(given.pattern, rule?.target);
+    const kept = Promise.withResolvers<void>();
+    if (!waiting.resolve({ outcome: 'allowed', scope, by, ...omitUndefined({ text }) }, kept.promise)) {
+      throw alreadyResolved(await waiting.written);
+    }
+    // The rule holds when it is told that there is one.
+    const keep = async () => {
+      if (rule && pattern !== undefined)
+        await this.#rulesFor(scope, by).add({ tool: rule.tool, pattern, definition: rule.definition }, by);
+    };
+    await keep().then(kept.resolve, kept.reject);
+    return await waiting.written;
+  }
+
+  async cancelOf(turn: string, reason = 'the turn was stopped'): Promise<void> {
+    await this.#cancel((info) => info.turn === turn, reason);
+  }
+
+  async cancelOrphaned(turn?: string): Promise<void> {
+    const isMeant = (info: PermissionInfo) => info.turn !== undefined && (turn === undefined || info.turn === turn);
+    await this.#untaken.discard(isMeant);
+    await this.#cancel((info, { isOrphaned: isLeft }) => isLeft && isMeant(info), 'the turn was stopped');
+  }
+
+  rules(): Promise<PermissionRule[]> {
+    return this.#rules.list();
+  }
+
+  deleteRule(id: string): Promise<void> {
+    return this.#rules.delete(id);
+  }
+
+  /** Before anybody reads along: what the server before this one has left undecided, untold or untaken. */
+  async recover(): Promise<void> {
+    const { pending, unclaimed: untaken } = await recoverPermissions(this.#records, this.#parts.writer);
+    for (const record of untaken) this.#untaken.add(record);
+    const all = pending.map((record) => new PendingPermission(record, { isLeft: true }));
+    for (const waiting of all) void this.#follow(waiting, ruledCallOf(waiting.info));
+    // What is over by now is seen as over.
+    const late = all.filter(({ info }) => (info.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now());
+    await Promise.all(late.map(({ written }) => written));
+  }
+
+  /** The server ends: from here on, what would be cancelled is left to the next one. */
+  beginShutdown(): void {
+    this.#isLeaving = true;
+    for (const { waiting } of this.#waiting.values()) waiting.keepForNextServer();
+  }
+
+  /** Nobody can be told of a decision any more. */
+  async close(): Promise<void> {
+    await this.#cancel(() => true, 'its session has ended').catch(() => {}); // the next server finds it
+  }
+
+  /** Between what was known before and what waits there is no pause, in which one could become the other. */
+  async #ask(
+    wanted: DescribedPermission,
+    { signal, timeoutMs, attended = false, onAsked }: AskOptions,
+  ): Promise<PermissionResult> {
+    const { rule, request } = wanted;
+    const info = newPermissionInfo(wanted, this.#parts.sessionId, timeoutMs);
+    const allowing = rule && (await this.#allowing(rule, info));
+    const taken = this.#untaken.claim(request);
+    if (taken) return await this.#tellTaken(await taken, info);
+    if (allowing) return await this.#tellAllowed(info, allowing);
+    if (attended && this.#attendants.isEmpty) return { outcome: 'denied', reason: NOBODY };
+    const left = [...this.#waiting.values()].find(({ waiting }) => waiting.isOrphaned && waiting.request === request);
+    if (!left && isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
+    if (!left && this.#waiting.size >= MOST_WAITING) return { outcome: 'denied', reason: TOO_MANY };
+    const waiting = left?.waiting ?? new PendingPermission({ info, request });
+    if (left) waiting.attach(omitUndefined({ turn: info.turn, item: info.item, execution: info.execution }));
+    else void this.#follow(waiting, rule);
+    using _until = waiting.cancelOn(signal);
+    using _asked = attended ? this.#attendants.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
+    await waiting.announce(() => announceRequest(this.#books, waiting), { isAdopted: left !== undefined });
+    onAsked?.(waiting.info.id);
+    return toResult(await waiting.written);
+  }
+
+  /** To its end, whoever asks for it meanwhile. What goes wrong is told to them, and to whoever decides. */
+  async #follow(waiting: PendingPermission, rule: DescribedPermission['rule']): Promise<void> {
+    const { id } = waiting.info;
+    this.#waiting.set(id, { waiting, rule });
+    if (this.#isLeaving) waiting.keepForNextServer();
+    using _expiry = waiting.startTimeout();
+    try {
+      await recordDecision(this.#books, waiting, (record) => {
+        this.#untaken.add(record);
+        this.#waiting.delete(id);
+      });
+      void this.#records.prune().catch(() => {}); // after the next one
+    } catch (error) {
+      waiting.fail(error);
+    } finally {
+      this.#waiting.delete(id);
+    }
+  }
+
+  /** Nobody has to be asked: the log tells which rule it was, and that is all that is kept. */
+  async #tellAllowed(info: PermissionInfo, { id: by, session }: PermissionRule): Promise<PermissionResult> {
+    const scope = session === undefined ? 'always' : 'session';
+    const over: PermissionInfo = { ...info, resolution: { outcome: 'allowed', by, scope, at: Date.now() } };
+    if (isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
+    for (const event of [requestedEvent(over), resolvedEvent(over)]) if (event) await this.#parts.writer.write(event);
+    return toResult(over);
+  }
+
+  /** Nobody has to be asked again; the turn that takes the decision tells whose it was. */
+  async #tellTaken(decided: PermissionInfo, { turn }: PermissionInfo): Promise<PermissionResult> {
+    if (turn !== undefined) await this.#parts.writer.write({ type: 'agent_notice', turn, text: claimedText(decided) });
+    return toResult(decided);
+  }
+
+  /** In a session of somebody else, code that its owner has left there runs along with that of whoever runs a cell. */
+  async #allowing(rule: NonNullable<DescribedPermission['rule']>, { user, turn }: PermissionInfo) {
+    const holds = user !== undefined && (turn !== undefined || user === this.#parts.ownerId);
+    const own = holds ? await this.#rulesFor('always', user).find(rule) : undefined;
+    return own ?? (await this.#rules.find(rule));
+  }
+
+  #rulesFor(scope: 'once' | 'session' | 'always', user: string): PermissionRuleStore {
+    return scope === 'always' ? new PermissionRuleStore(this.#parts.documents, { user }) : this.#rules;
+  }
+
+  async #cancel(which: (info: PermissionInfo, waiting: PendingPermission) => boolean, reason: string): Promise<void> {
+    const all = [...this.#waiting.values()].map(({ waiting }) => waiting).filter((one) => which(one.info, one));
+    for (const waiting of all) waiting.cancel(reason);
+    await Promise.all(all.map(({ written }) => written));
+  }
+
+  get #books(): RecordsAndLog {
+    return { records: this.#records, writer: this.#parts.writer };
+  }
+}
+
+interface AskOptions {
+  readonly signal: AbortSignal;
+  /** 0 means any time. */
+  readonly timeoutMs: number;
+  /** Whether it waits only while somebody is there. */
+  readonly attended?: boolean;
+  readonly onAsked?: NewPermission['onAsked'];
+}
+
+/** A rule that would not allow what it was made for is a mistake. */
+function patternForRule(given: string | undefined, subject: RuleTarget | undefined): string {
+  const pattern = given ?? (subject && exactPattern(subject.text));
+  if (!subject || pattern === undefined) {
+    throw new CellaError('INVALID_REQUEST', 'No rule can be about this: it can be allowed once.');
+  }
+  checkPattern(pattern);
+  if (matches(pattern, subject)) return pattern;
+  const message = `The pattern ${JSON.stringify(pattern.slice(0, 200))} does not allow what was asked for.`;
+  throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for what wildcards stand for.' });
+}
+
+/** One that is still pending is left to the next server. */
+function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError {
+  if (state === 'pending') {
+    const advice = 'Decide it when the server is there again.';
+    return new CellaError('DAEMON_STOPPING', `The server ends, and the permission ${id} goes on waiting.`, { advice });
+  }
+  const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
+  const who = by === undefined ? '' : ` by ${by}`;
+  const message = `The permission ${id} was resolved before${who}: ${outcome}.`;
+  return new CellaError('ALREADY_RESOLVED', message, {
+    details: omitUndefined({ id, outcome, by, at, reason, scope }),
+  });
+}
+
+function toResult({ id, resolution }: PermissionInfo): PermissionResult {
+  // It is left to the next server, and nobody here waits for it.
+  if (!resolution) return { id, outcome: 'cancelled', reason: 'the server is ending' };
+  const { at, ...decided } = resolution;
+  return { id, ...decided };
+}
+
+export interface Responder {
+  readonly id: number;
+  readonly leave: () => void;
+}
+
+interface OpenQuestion {
+  readonly by: Set<number>;
+  readonly onNobody: () => void;
+}
+
+class Responders {
+  readonly #there = new Set<number>();
+  readonly #asked = new Map<string, OpenQuestion>();
+  #count = 0;
+
+  get isEmpty(): boolean {
+    return this.#there.size === 0;
+  }
+
+  /** What waits is for them, too. */
+  join(): Responder {
+    const id = ++this.#count;
+    this.#there.add(id);
+    for (const { by } of this.#asked.values()) by.add(id);
+    const leave = () => {
+      this.#there.delete(id);
+      for (const asked of [...this.#asked.values()]) withdraw(asked, id);
+    };
+    return { id, leave };
+  }
+
+  /** `onNobody` is told when all have gone or abstained. */
+  ask(permission: string, onNobody: () => void): Disposable {
+    this.#asked.set(permission, { by: new Set(this.#there), onNobody });
+    return { [Symbol.dispose]: () => void this.#asked.delete(permission) };
+  }
+
+  /** This one leaves the answer to the others. */
+  abstain(permission: string, attendant: number): void {
+    const asked = this.#asked.get(permission);
+    if (asked) withdraw(asked, attendant);
+  }
+}
+
+function withdraw({ by, onNobody }: OpenQuestion, attendant: number): void {
+  if (by.delete(attendant) && by.size === 0) onNobody();
+}
