@@ -41,7 +41,7 @@ export function describeToolCall(
 ): DescribedPermission {
   const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, valueToWire(value)]));
   const facts = { recipe, definition, execution: running?.id, user: running?.by };
-  const rule = { tool: kernelToolName(tool, recipe), subject: kernelToolRuleTarget({ tool, summary }), definition };
+  const rule = { tool: kernelToolName(tool, recipe), target: kernelToolRuleTarget({ tool, summary }), definition };
   const request = digest('tool', running?.by, tool, recipe, summary, input, definition);
   return { info: { tool, summary, input, ...omitUndefined(facts) }, rule, request };
 }

@@ -88,27 +88,7 @@ export interface RuleBook {
   delete(id: string): Promise<void>;
 }
 
-export interface SessionPermissionsApi {
-  /**
-   * Resolves when it is decided, and when that is in storage and in the log; it rejects where storage fails. A rule of
-   * the user or of the session decides at once. Where the very same was asked for when a server ended, it is that
-   * request: its decision is taken, once, or waited for.
-   */
-  request(wish: NewPermission): Promise<PermissionResult>;
-  /** Oldest first. */
-  list(state?: PermissionInfo['state']): Promise<PermissionInfo[]>;
-  /** `NOT_FOUND` where there is none. */
-  get(id: string): Promise<PermissionInfo>;
-  /** `by` is the user who is authenticated. `ALREADY_RESOLVED` with who and what in `details` where it is over. */
-  decide(by: string, id: string, decision: PermissionDecision): Promise<PermissionInfo>;
-  /** The turn is over or is being stopped: what it still waits for ends as `cancelled`. Resolves when that is in the log. */
-  cancelOf(turn: string, reason?: string): Promise<void>;
-  /** Somebody stops the agent: what a server that ended has left of this turn, or of all, ends as `cancelled`. */
-  cancelOrphaned(turn?: string): Promise<void>;
-  /** What is allowed in this session until it is deleted. */
-  rules(): Promise<PermissionRule[]>;
-  deleteRule(id: string): Promise<void>;
-}
+export type SessionPermissionsApi = SessionPermissions;
 
 interface SessionPermissionsParts {
   readonly sessionId: string;
@@ -129,7 +109,7 @@ const TOO_MANY = 'too many requests wait already';
 /** Of one session, at a time. */
 const MOST_WAITING = 100;
 
-export class SessionPermissions implements SessionPermissionsApi {
+export class SessionPermissions {
   readonly #parts: SessionPermissionsParts;
   readonly #records: PermissionRecords;
   readonly #rules: PermissionRuleStore;
@@ -152,6 +132,11 @@ export class SessionPermissions implements SessionPermissionsApi {
     );
   }
 
+  /**
+   * Resolves once the decision is in storage and in the log; rejects if storage fails. A rule of the user or of the
+   * session decides at once. If the same request was pending or unclaimed when an earlier server ended, this call takes
+   * that one up.
+   */
   async request(wish: NewPermission): Promise<PermissionResult> {
     const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = wish;
     return await this.#ask(describeAgentRequest(wish), { signal, timeoutMs, onAsked });
@@ -164,7 +149,8 @@ export class SessionPermissions implements SessionPermissionsApi {
     return { allowed: outcome === 'allowed', reason };
   }
 
-  join() {
+  /** Adds a person who can answer; the kernel tools that wait already are for them, too. */
+  attend() {
     return this.#attendants.join();
   }
 
@@ -172,15 +158,18 @@ export class SessionPermissions implements SessionPermissionsApi {
     this.#attendants.abstain(id, attendant);
   }
 
+  /** Oldest first. */
   async list(state?: PermissionInfo['state']): Promise<PermissionInfo[]> {
     const all = (await this.#records.all()).map(({ info }) => info);
     return state === undefined ? all : all.filter((info) => info.state === state);
   }
 
+  /** Throws `NOT_FOUND`. */
   async get(id: string): Promise<PermissionInfo> {
     return (await this.#records.get(id)).info;
   }
 
+  /** `by` is the authenticated user. Throws `ALREADY_RESOLVED`, with the earlier decision in `details`. */
   async decide(by: string, id: string, decision: PermissionDecision): Promise<PermissionInfo> {
     const given = PermissionDecision.parse(decision);
     const found = this.#waiting.get(id);
@@ -206,16 +195,19 @@ export class SessionPermissions implements SessionPermissionsApi {
     return await waiting.written;
   }
 
+  /** Cancels what this turn still waits for. Resolves once that is in the log. */
   async cancelOf(turn: string, reason = 'the turn was stopped'): Promise<void> {
     await this.#cancel((info) => info.turn === turn, reason);
   }
 
+  /** Cancels what an earlier server has left pending of this turn, or of all turns: the user has stopped the agent. */
   async cancelOrphaned(turn?: string): Promise<void> {
     const isMeant = (info: PermissionInfo) => info.turn !== undefined && (turn === undefined || info.turn === turn);
     await this.#untaken.discard(isMeant);
     await this.#cancel((info, { isOrphaned: isLeft }) => isLeft && isMeant(info), 'the turn was stopped');
   }
 
+  /** The rules of this session; they end with it. */
   rules(): Promise<PermissionRule[]> {
     return this.#rules.list();
   }

@@ -22,7 +22,7 @@ export const KEPT = 2000;
 
 export interface StageParts {
   readonly session: ServerSession;
-  readonly permissions: Pick<SessionPermissionsApi, 'request' | 'cancelOf' | 'cancelLeft'>;
+  readonly permissions: Pick<SessionPermissionsApi, 'request' | 'cancelOf' | 'cancelOrphaned'>;
   readonly writer: Pick<SessionLog, 'write' | 'full' | 'room'>;
   readonly outputs: Pick<OutputFiles, 'keep'>;
   readonly bounds: Bounds;
