@@ -5,6 +5,7 @@ import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { TaskOutcome } from '../../protocol/runner-methods.ts';
 import type { TurnTask } from '../turns/contract.ts';
+import type { TurnTask } from '../turns/turn.ts';
 import { MessageOrder } from './message-order.ts';
 
 /** What an executor says it speaks for. */

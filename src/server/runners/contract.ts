@@ -1,9 +1,7 @@
 /** What the pool of executors works with, and what it keeps to. */
 
 import { z } from 'zod';
-import type { EnvironmentPrimitive } from '../../environments/environment.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { AgentName } from '../../protocol/turn.ts';
 import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import type { SessionOptions } from '../../session/session-options.ts';
 
@@ -44,19 +42,3 @@ export interface Tenant {
   /** Writes into its log what something in the executor's place tried to reach, and may not; with the turn that ran then. */
   tellDenied(attempt: DeniedAttempt, turn: string | undefined): void;
 }
-
-/** Where the runner of a session runs. Paths are as they are there. */
-export interface Place {
-  readonly environment: EnvironmentPrimitive;
-  /** The program and its first arguments. */
-  readonly runner: readonly string[];
-  readonly cwd: string;
-  readonly homeDir: string;
-  /** `AGENT_NOT_INSTALLED` where there is none. */
-  programDir(agent: AgentName): Promise<string>;
-  /** The socket that leads to the host. */
-  readonly gatewaySocket: string;
-}
-
-/** `gateway`: a folder of the host's with that socket, for this place alone. `onDenied`: told of hosts that may not be reached. */
-export type OpenPlace = (tenant: Tenant, gateway: string, onDenied: (attempt: DeniedAttempt) => void) => Promise<Place>;

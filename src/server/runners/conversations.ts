@@ -3,8 +3,8 @@
 import type { FileWritten } from '../../environments/environment.ts';
 import { ExecutionEnvironment } from '../../environments/execution-environment.ts';
 import { fingerprint } from '../sessions/idempotency.ts';
-import type { TurnTask } from '../turns/contract.ts';
-import type { Place } from './contract.ts';
+import type { TurnTask } from '../turns/turn.ts';
+import type { Place } from './place.ts';
 
 const MOST_TOLD = 5;
 

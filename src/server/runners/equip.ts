@@ -4,12 +4,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Execution } from '../../environments/environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Audit, SessionTokens } from '../access/contract.ts';
-import type { OpenPlace, Place, Tenant, WorkerSettings } from './contract.ts';
+import type { Tenant, WorkerSettings } from './contract.ts';
 import type { Conversations } from './conversations.ts';
 import { CUTTING, ExecutorLink, type LinkParts } from './executor-link.ts';
 import { Gate, type GateParts } from './gate.ts';
 import { Lines } from './lines.ts';
-import { hasNetwork } from './place.ts';
+import { hasNetwork, type OpenPlace, type Place } from './place.ts';
 import { closed, EXIT_MS, ended } from './worker-ends.ts';
 
 export interface WorkerParts {

@@ -29,10 +29,10 @@ import {
 import type { SessionTokens } from '../access/contract.ts';
 import { newPermissionId } from '../ids.ts';
 import type { PermissionResult } from '../permissions/session-permissions.ts';
-import type { PermissionAsk, TurnTask } from '../turns/contract.ts';
+import type { PermissionAsk, TurnTask } from '../turns/turn.ts';
 import { Assignment, breach, type Claim } from './assignment.ts';
-import type { Place } from './contract.ts';
 import { FloodGuard } from './flood.ts';
+import type { Place } from './place.ts';
 import { wholeTranscript } from './whole-transcript.ts';
 
 /** The name that agents know the session's own MCP server by. */

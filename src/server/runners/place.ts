@@ -2,15 +2,34 @@
 
 import { join, resolve } from 'node:path';
 import { EnclosedEnvironment } from '../../environments/enclosed-environment.ts';
+import type { EnvironmentPrimitive } from '../../environments/environment.ts';
 import { LocalEnvironment } from '../../environments/local/local-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { AgentName } from '../../protocol/turn.ts';
 import { GATEWAY_SOCKET } from '../../sandbox/mount-points.ts';
+import type { Denied } from '../../sandbox/proxy/allow-list.ts';
 import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
 import { openAgentEnclosure } from '../../session/agent-sandbox.ts';
 import { dataFolder, ensureKeyFolder } from '../../session/data-folders.ts';
 import { folderName } from '../../storage/folder-name.ts';
-import type { OpenPlace, Place, Tenant } from './contract.ts';
+import type { Tenant } from './contract.ts';
 import { NO_DEBUGGER, type Programs, programFolder, RUNNER_FILE } from './programs.ts';
+
+/** Where the runner of a session runs. Paths are as they are there. */
+export interface Place {
+  readonly environment: EnvironmentPrimitive;
+  /** The program and its first arguments. */
+  readonly runner: readonly string[];
+  readonly cwd: string;
+  readonly homeDir: string;
+  /** `AGENT_NOT_INSTALLED` where there is none. */
+  programDir(agent: AgentName): Promise<string>;
+  /** The socket that leads to the host. */
+  readonly gatewaySocket: string;
+}
+
+/** `gateway`: a folder of the host's with that socket, for this place alone. `onDenied`: told of hosts that may not be reached. */
+export type OpenPlace = (tenant: Tenant, gateway: string, onDenied: (attempt: Denied) => void) => Promise<Place>;
 
 /** `sandbox` for subprocesses, `docker` for containers, and `local` only where the session has no sandbox. */
 export function placeOpener(programs: Programs): OpenPlace {

@@ -14,11 +14,11 @@ import type { Models } from '../gateway/models.ts';
 import type { Logger } from '../http/logs.ts';
 import type { McpEndpoints } from '../http/mcp-endpoints.ts';
 import type { AgentRunner, RunTurn } from '../turns/contract.ts';
-import { type OpenPlace, WorkerSettings } from './contract.ts';
+import { WorkerSettings } from './contract.ts';
 import { Conversations } from './conversations.ts';
 import type { WorkerParts } from './equip.ts';
 import type { LinkParts } from './executor-link.ts';
-import { placeOpener } from './place.ts';
+import { type OpenPlace, placeOpener } from './place.ts';
 import { WorkerPool } from './pool.ts';
 import { type Programs, programFolder, programsOf } from './programs.ts';
 

@@ -3,8 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { TurnEnding, TurnTask } from '../turns/contract.ts';
 import { toFailure } from '../turns/ending.ts';
+import type { TurnEnding, TurnTask } from '../turns/turn.ts';
 import type { Tenant } from './contract.ts';
 import { type Equipment, equip, type WorkerParts } from './equip.ts';
 import type { Gate } from './gate.ts';

@@ -1,12 +1,10 @@
 /** What the turns of a session are asked for, and what runs them. */
 
-import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import type { Transcript } from '../../protocol/api/agent-routes.ts';
-import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
-import type { NewPermission, PermissionResult } from '../permissions/session-permissions.ts';
+import type { AgentName, PermissionMode, TurnInfo } from '../../protocol/turn.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
+import type { TurnEnding, TurnTask } from './turn.ts';
 
 /** A prompt as somebody sends it. */
 export interface PromptWish {
@@ -61,44 +59,6 @@ export interface SessionTurnsApi {
 export interface TurnPage {
   readonly turns: TurnInfo[];
   readonly next?: string | undefined;
-}
-
-/** As an agent asks for leave; on whose behalf is the turn's to say. */
-export type PermissionAsk = Omit<NewPermission, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
-
-/** One turn for whoever runs it. */
-export interface TurnTask {
-  readonly session: Pick<ServerSession, 'id' | 'tenant'>;
-  readonly info: SessionInfo;
-  readonly turn: string;
-  readonly userId: string;
-  readonly agent: AgentName;
-  readonly prompt: string;
-  readonly mode: PermissionMode;
-  readonly model: string | undefined;
-  /** Those of the agent's own tools that it may use; without it, all. */
-  readonly tools: readonly string[] | undefined;
-  readonly profile: AgentProfile;
-  /** To be gone on with. */
-  readonly conversation: string | undefined;
-  /** 0 means no limit. The signal is aborted when it is over. */
-  readonly timeoutMs: number;
-  /** Aborted where the turn is to stop, in whatever state it is. */
-  readonly signal: AbortSignal;
-  /** Resolves when there is room for more. */
-  emit(event: AgentEvent): Promise<void>;
-  /** Asks a person. It resolves as not allowed where the turn is stopped. */
-  permit(ask: PermissionAsk): Promise<PermissionResult>;
-  readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
-  /** An older one never takes the place of a newer one. */
-  keepTranscript(conversation: string, text: string): Promise<void>;
-}
-
-export interface TurnEnding {
-  readonly status: Exclude<TurnStatus, 'interrupted'>;
-  readonly conversation?: string | undefined;
-  readonly usage?: TokenUsage | undefined;
-  readonly error?: AgentFailure | undefined;
 }
 
 /** Runs a turn to its end. Rejects where it could not be run, or what ran it has failed. */

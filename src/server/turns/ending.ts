@@ -3,8 +3,7 @@
 import type { AgentFailure } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { TurnStatus } from '../../protocol/turn.ts';
-import type { TurnEnding } from './contract.ts';
-import type { StopReason } from './turn.ts';
+import type { StopReason, TurnEnding } from './turn.ts';
 
 export interface Ending extends Omit<TurnEnding, 'status'> {
   readonly status: TurnStatus;

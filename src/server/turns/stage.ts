@@ -8,12 +8,12 @@ import type { SessionPermissionsApi } from '../permissions/session-permissions.t
 import type { ServerSession } from '../sessions/session-types.ts';
 import { noAgents } from './accepted.ts';
 import { BoundedEvents, type Bounds, short } from './bounded.ts';
-import type { AgentRunner, TurnEnding } from './contract.ts';
+import type { AgentRunner } from './contract.ts';
 import { type Ending, endingOf, failureOf } from './ending.ts';
 import { infoOf, type TurnRecord, type TurnRecords } from './records.ts';
 import { endedEvent } from './recover.ts';
 import type { Transcripts } from './transcripts.ts';
-import type { HostedTurn } from './turn.ts';
+import type { HostedTurn, TurnEnding } from './turn.ts';
 
 /** How often storage that does not work is tried again. */
 const AGAIN_MS = 500;
