@@ -68,7 +68,10 @@ export type { NetworkPolicy } from './protocol/sandbox-policy.ts';
 export type { TransactionPolicy } from './protocol/session-info.ts';
 export type { TurnInfo } from './protocol/turn.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/workspace-models.ts';
-export { type Programs as AgentProgramFolders, programsOf as agentProgramFolders } from './server/runners/programs.ts';
+export {
+  type ProgramFolders as AgentProgramFolders,
+  programFolders as agentProgramFolders,
+} from './server/runners/runner-programs.ts';
 export { Server } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
 export { type AgentEnclosure, type AgentEnclosureOptions, openAgentEnclosure } from './session/agent-sandbox.ts';

@@ -32,14 +32,14 @@ import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
 import type { HttpLimits } from './http/options.ts';
 import type { ServerLife } from './http/routes/server.ts';
 import { HttpServer } from './http/server.ts';
-import { type AgentOptions, Staff } from './runners/staff.ts';
+import { type AgentOptions, AgentService } from './runners/agent-service.ts';
 import { OrphanedFiles } from './sessions/orphaned-files.ts';
 import { SessionManager } from './sessions/session-manager.ts';
 import type { SessionManagerOptions } from './sessions/session-manager-options.ts';
 import { StopWish } from './stop-wish.ts';
 import { StorageProbe } from './storage-probe.ts';
-import type { AgentRunner } from './turns/contract.ts';
-import { Profiles } from './turns/profiles.ts';
+import { AgentProfiles } from './turns/agent-profiles.ts';
+import type { TurnRunner } from './turns/session-turns.ts';
 
 export interface ServeOptions {
   readonly version: string;
@@ -151,21 +151,21 @@ async function serveUntil(
     }),
   };
   const refused: Audit['refused'] = (refusal) => access.audit.refused(refusal);
-  let staff: Staff | undefined;
-  const agents: AgentRunner = {
+  let staff: AgentService | undefined;
+  const agents: TurnRunner = {
     run: async (task) => {
       if (!staff) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
       return await (options.agents?.run?.(task) ?? staff.pool.run(task));
     },
-    admit: async (wish) => {
-      if (!options.agents?.run) await staff?.admit(wish);
+    checkCanRun: async (wish) => {
+      if (!options.agents?.run) await staff?.checkCanRun(wish);
     },
-    warm: async (session, agent) => {
+    prestart: async (session, agent) => {
       if (!staff || options.agents?.run) return false;
-      return staff.pool.warm(await session.tenant(), agent);
+      return staff.pool.prestart(await session.tenant(), agent);
     },
-    retire: async (session, why) => await staff?.pool.retire(session, why),
-    forget: async (session) => {
+    stop: async (session, why) => await staff?.pool.stop(session, why),
+    deleteSessionData: async (session) => {
       await access.sessionTokens.forgetSession(session);
       await models.usage.forgetSession(session);
     },
@@ -192,9 +192,9 @@ async function serveUntil(
   });
   const { log } = logs;
   const kernels = new KernelQuota(access.quotas, host);
-  const profiles = new Profiles(documents);
+  const profiles = new AgentProfiles(documents);
   const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, room }, options.mcp);
-  const made = stack.use(new Staff({ dataDir, access, models, endpoints, log }, options.agents));
+  const made = stack.use(new AgentService({ dataDir, access, models, endpoints, log }, options.agents));
   staff = made;
   const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
@@ -224,7 +224,7 @@ async function serveUntil(
     peers,
     life,
     probe: new StorageProbe(storage, dataDir),
-    codingAgents: () => made.agents(),
+    codingAgents: () => made.list(),
     agentNumbers: () => ({ workers: made.pool.metrics(), models: counts.numbers }),
     socketPath: socket,
   };

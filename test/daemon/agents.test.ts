@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect } from '../../src/client/index.ts';
-import type { WorkerPool } from '../../src/server/runners/pool.ts';
+import type { RunnerPool } from '../../src/server/runners/runner-pool.ts';
 import { agentDaemon, bundledRunner, decide, eventsOf, KEY, prompt, setKey, until } from '../support/agent-daemon.ts';
 import { runHere } from '../support/cli-here.ts';
 import { crashInMidTurn } from '../support/crashes.ts';
@@ -28,7 +28,7 @@ let model: Model;
 let daemon: Daemon;
 let dataDir: string;
 let logFile: string;
-let pool: WorkerPool;
+let pool: RunnerPool;
 let runner: string;
 let programs: string;
 
@@ -372,7 +372,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     const hangs = model.hangs();
     const cut = prompt(daemon, id, '#hangonce restart');
     await hangs;
-    await (await pool.worker(id))?.gate.restart();
+    await (await pool.runner(id))?.socket.restart();
     const { json } = await cut;
     expect(json).toMatchObject({ status: 'completed', text: 'Hello from the stand-in model.' });
     const notices = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_notice');

@@ -3,11 +3,11 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { ClientSession } from '../../src/client/client-session.ts';
 import type { Conversation } from '../../src/protocol/api/agent-routes.ts';
-import type { RunTurn } from '../../src/server/turns/contract.ts';
+import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { connectTo } from '../support/client.ts';
 import { Daemon } from '../support/daemon.ts';
 
-const scripted: RunTurn = async ({ prompt, turn, emit, permit, signal }) => {
+const scripted: RunTurn = async ({ prompt, id: turn, emit, permit, signal }) => {
   await emit({ type: 'item_completed', turn, item: 'a', kind: 'message', status: 'completed', text: prompt });
   if (prompt === 'fail') throw new Error('it broke');
   if (prompt !== 'ask') return { status: 'completed' };

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../src/protocol/turn.ts';
-import type { WorkerSettings } from '../../src/server/runners/contract.ts';
+import type { RunnerSettings } from '../../src/server/runners/runner-spec.ts';
 import {
   agentDaemon,
   decide,
@@ -402,7 +402,7 @@ test('the OpenAPI document lists the routes', async () => {
 });
 
 describe('the token of a turn', () => {
-  const served = async (workers: Partial<WorkerSettings>) => {
+  const served = async (workers: Partial<RunnerSettings>) => {
     const limited = await agentDaemon({ modelUrl, runner, programs, agents: { workers } });
     const { id } = await limited.session();
     return (text: string) => prompt(limited, id, text);

@@ -16,7 +16,7 @@ beforeAll(async () => {
     mcp: async (session) => hostMcp({ ...session, version: '0' }),
     // An agent that talks much.
     agents: {
-      run: async ({ turn, keepTranscript }) => {
+      run: async ({ id: turn, saveTranscript: keepTranscript }) => {
         await keepTranscript(turn, 'x'.repeat(4_000_000));
         return { status: 'completed', conversation: turn };
       },

@@ -2,12 +2,12 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PermissionInfo } from '../../src/protocol/api/agent-routes.ts';
-import type { RunTurn } from '../../src/server/turns/contract.ts';
+import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { Daemon } from '../support/daemon.ts';
 import { Cella, type StartOptions } from './command.ts';
 
 /** Says something, wants to run the command that the prompt names, and tells what came of it. */
-const scripted: RunTurn = async ({ prompt, turn, mode, profile, emit, permit, signal }) => {
+const scripted: RunTurn = async ({ prompt, id: turn, mode, profile, emit, permit, signal }) => {
   const say = async (item: string, text: string) => {
     await emit({ type: 'item_started', turn, item, kind: 'message' });
     await emit({ type: 'item_delta', turn, item, text });

@@ -4,13 +4,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { set as helpOfSet } from '../../src/cli/profiles/help.ts';
-import type { RunTurn } from '../../src/server/turns/contract.ts';
+import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { Daemon } from '../support/daemon.ts';
 import { runCella, type Said } from '../support/in-process-cli.ts';
 import { scratchFolder } from '../support/session.ts';
 
 /** Says what it was set up with. */
-const scripted: RunTurn = async ({ turn, profile, emit }) => {
+const scripted: RunTurn = async ({ id: turn, profile, emit }) => {
   const text = profile.systemPrompt ?? 'nothing';
   await emit({ type: 'item_completed', turn, item: 'a', kind: 'message', status: 'completed', text });
   return { status: 'completed' };

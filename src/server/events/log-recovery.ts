@@ -7,8 +7,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { IdempotencyRecord, IdempotencyStore } from '../sessions/idempotency.ts';
-import { TurnRecords } from '../turns/records.ts';
-import { recoverTurns } from '../turns/recover.ts';
+import { recoverTurns, TurnRecords } from '../turns/turn-records.ts';
 import { toEvent } from './event-stream.ts';
 import { LogState } from './session-log.ts';
 

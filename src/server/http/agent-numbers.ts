@@ -2,10 +2,10 @@
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { ModelNumbers } from '../gateway/model-counts.ts';
-import type { PoolMetrics } from '../runners/pool.ts';
+import type { RunnerPoolMetrics } from '../runners/runner-pool.ts';
 
 export interface AgentNumbers {
-  readonly workers: PoolMetrics;
+  readonly workers: RunnerPoolMetrics;
   readonly models: ModelNumbers;
 }
 

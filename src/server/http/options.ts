@@ -5,7 +5,7 @@ import type { Access } from '../access/contract.ts';
 import type { Peers } from '../cluster/peers.ts';
 import type { Models } from '../gateway/models.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
-import type { Profiles } from '../turns/profiles.ts';
+import type { AgentProfiles } from '../turns/agent-profiles.ts';
 import type { AgentNumbers } from './agent-numbers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
 import type { Logger } from './logs.ts';
@@ -33,7 +33,7 @@ export interface HttpOptions {
   /** Without it, sessions are no MCP servers. */
   readonly endpoints?: McpEndpoints | undefined;
   readonly kernels: KernelQuota;
-  readonly profiles: Profiles;
+  readonly profiles: AgentProfiles;
   readonly codingAgents: Service['codingAgents'];
   readonly life: ServerLife;
   readonly probe: Service['probe'];

@@ -8,7 +8,7 @@ import type { Forwarder } from '../cluster/forwarder.ts';
 import type { Models } from '../gateway/models.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import type { StorageProbe } from '../storage-probe.ts';
-import type { Profiles } from '../turns/profiles.ts';
+import type { AgentProfiles } from '../turns/agent-profiles.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
 import type { HttpMetrics } from './metrics.ts';
@@ -42,7 +42,7 @@ export interface Service {
   readonly followers: Followers;
   readonly kernels: KernelQuota;
   /** What users have set up for agents. */
-  readonly profiles: Profiles;
+  readonly profiles: AgentProfiles;
   /** Those that there are, and whether they are installed here. */
   readonly codingAgents: () => Promise<readonly CodingAgent[]>;
   readonly room: Room;

@@ -88,7 +88,7 @@ export interface RuleBook {
   delete(id: string): Promise<void>;
 }
 
-export type SessionPermissionsApi = SessionPermissions;
+export type SessionPermissions = SessionPermissions;
 
 interface SessionPermissionsParts {
   readonly sessionId: string;

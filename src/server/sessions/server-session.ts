@@ -16,7 +16,7 @@ import { OutputFiles } from '../events/output-files.ts';
 import { SessionLog, type SessionLogParts } from '../events/session-log.ts';
 import { storageKeyOf } from '../ids.ts';
 import { SessionPermissions } from '../permissions/session-permissions.ts';
-import type { Tenant } from '../runners/contract.ts';
+import type { RunnerSpec } from '../runners/runner-spec.ts';
 import { stopping } from '../stopping.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
 import { ExecutionSubmission } from './execution-submission.ts';
@@ -294,10 +294,10 @@ export class ServerSession {
   }
 
   /** What an executor for its agent is made from. Wakes no kernel. */
-  async tenant(): Promise<Tenant> {
+  async tenant(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
     const made = await runnerSpecOf(this.#services, this.#definition, await this.info());
-    const tellDenied: Tenant['tellDenied'] = (attempt, turn) => {
+    const tellDenied: RunnerSpec['tellDenied'] = (attempt, turn) => {
       this.#log.add({ type: 'network_denied', ...attempt, ...(turn === undefined ? {} : { turn }) }, 0);
       this.#services.refused(this.#definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
     };
@@ -431,7 +431,7 @@ async function runnerSpecOf(
   { storage, dataDir, session }: RunnerSpecServices,
   { ownerId, agentKey, settings, folderIds }: SessionDefinition,
   info: SessionInfo,
-): Promise<Omit<Tenant, 'tellDenied'>> {
+): Promise<Omit<RunnerSpec, 'tellDenied'>> {
   const key = storageKeyOf(ownerId, agentKey);
   const workspaceOf = (await storage.records.get(key))?.workspaceOf;
   const options = { ...session, ...settings, ...(folderIds ? { folderIds } : {}), agentKey: key, dataDir };

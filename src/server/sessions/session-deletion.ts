@@ -9,7 +9,7 @@ import { OutputFiles } from '../events/output-files.ts';
 import { storageKeyOf } from '../ids.ts';
 import { PermissionRecords } from '../permissions/permission-records.ts';
 import { PermissionRuleStore } from '../permissions/permission-rules.ts';
-import { TurnRecords } from '../turns/records.ts';
+import { TurnRecords } from '../turns/turn-records.ts';
 import { IdempotencyStore } from './idempotency.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
@@ -75,7 +75,7 @@ export class SessionDeletion {
     await hosted?.destroy();
     this.#open.remove(definition.id);
     await deleteSessionData(this.#services, definition);
-    await this.#services.agents?.forget(definition.id);
+    await this.#services.agents?.deleteSessionData(definition.id);
     await this.#definitions.remove(definition);
   }
 

@@ -8,7 +8,7 @@ import { PoolLimits } from '../../session/kernel-pool.ts';
 import { parseOptions, type SessionOptions } from '../../session/session-options.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { Audit } from '../access/contract.ts';
-import type { AgentRunner } from '../turns/contract.ts';
+import type { TurnRunner } from '../turns/session-turns.ts';
 import type { OrphanedFiles } from './orphaned-files.ts';
 
 const KB = 1024;
@@ -69,7 +69,7 @@ export type SessionManagerOptions = z.input<typeof SessionManagerLimits> & {
   /** Told of what earlier sessions have left and that could not be removed yet: it is tried again. */
   readonly onLeftover?: OnFailure | undefined;
   /** Runs the turns of agents. */
-  readonly agents?: AgentRunner | undefined;
+  readonly agents?: TurnRunner | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
   readonly session?: Omit<
     SessionOptions,

@@ -7,7 +7,7 @@ import type { KernelPool } from '../../session/kernel-pool.ts';
 import type { SessionOptions } from '../../session/session-options.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { RecordLimits } from '../events/execution-recorder.ts';
-import type { AgentRunner } from '../turns/contract.ts';
+import type { TurnRunner } from '../turns/session-turns.ts';
 import type { IdempotencyLimits } from './idempotency.ts';
 import type { OrphanedFiles } from './orphaned-files.ts';
 import type { ServerSession } from './server-session.ts';
@@ -38,7 +38,7 @@ export interface SessionServices {
   /** Sessions that nobody has used for this long are closed. */
   readonly closeAfterMs: number;
   /** Runs the turns of agents; undefined where this server has none. */
-  readonly agents: AgentRunner | undefined;
+  readonly agents: TurnRunner | undefined;
   /** Whether the server is going down: nothing new begins. */
   readonly stopping: () => boolean;
   /** Told of what earlier sessions have left and that could not be removed yet. */

@@ -1,25 +1,94 @@
-/** The turns of a session's agent: one at a time, each in the log from its beginning to its one ending. */
+/** The turns of a session's agent: one at a time, in the order in which they were accepted. */
 
 import { SerialQueue } from '../../lib/serial-queue.ts';
+import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type AgentName, isTurnOver } from '../../protocol/turn.ts';
+import { type AgentName, isTurnOver, type PermissionMode, type TurnInfo } from '../../protocol/turn.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../ids.ts';
 import { fingerprint, idempotencyName } from '../sessions/idempotency.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
-import { accepted, busy, joined, liveInfo, noAgents } from './accepted.ts';
-import { short } from './bounded.ts';
-import type { AcceptedTurn, PromptWish, SessionTurnsApi, StopWish, TurnPage } from './contract.ts';
-import { failureOf } from './ending.ts';
-import { infoOf, type TurnRecord, TurnRecords } from './records.ts';
-import { KEPT, Stage, type StageParts } from './stage.ts';
-import { Transcripts } from './transcripts.ts';
-import { HostedTurn } from './turn.ts';
+import { type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './turn.ts';
+import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
+import { truncate } from './turn-recorder.ts';
+import { StoredTranscripts, type TurnRecord, TurnRecords, toTurnInfo } from './turn-records.ts';
+
+/** A prompt as somebody sends it. */
+export interface PromptRequest {
+  readonly prompt: string;
+  /** The id of the user who asks: their credentials and budgets are used. */
+  readonly by: string;
+  readonly agent?: AgentName | undefined;
+  readonly mode?: PermissionMode | undefined;
+  readonly model?: string | undefined;
+  readonly tools?: readonly string[] | undefined;
+  /** Of the turn, once it runs; 0 means no limit. */
+  readonly timeoutMs?: number | undefined;
+  readonly onBusy?: 'queue' | 'refuse' | undefined;
+  readonly profile?: { readonly name: string; readonly content: AgentProfile } | undefined;
+  readonly idempotencyKey?: string | undefined;
+  /** Stops the turn: only for a caller who wants that when he goes. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface AcceptedTurn {
+  readonly turn: string;
+  /** Whether another request with the same key has brought it. */
+  readonly joined: boolean;
+  /** As it was accepted. */
+  readonly info: TurnInfo;
+  /** The number of its `turn_started`, when its turn has come. Rejects where it never comes. */
+  readonly started: Promise<number>;
+  /** When its ending is durable. Failures are endings; it rejects only where it never began. */
+  readonly ended: Promise<TurnInfo>;
+}
+
+interface StopTurnsRequest {
+  readonly turn?: string | undefined;
+  /** Also those that wait. */
+  readonly all?: boolean | undefined;
+}
+
+/** The turns of one session: one at a time, in the order in which they were accepted. */
+interface SessionTurnsApi {
+  prompt(wish: PromptRequest): Promise<AcceptedTurn>;
+  /** A prompt is about to come: whether what would run it is there, or is being started. Rejects where it could only fail. */
+  prestart(wish: { readonly agent: AgentName; readonly by: string }): Promise<boolean>;
+  /** Gives those that were stopped; they have ended when it resolves. */
+  stop(wish?: StopTurnsRequest): Promise<readonly string[]>;
+  get(turn: string): Promise<TurnInfo>;
+  /** Newest first. */
+  list(options?: { readonly limit?: number; readonly before?: string | undefined }): Promise<TurnPage>;
+  /** The last conversation, or the named one; `NOT_FOUND`. */
+  transcript(conversation?: string): Promise<Transcript>;
+}
+
+export interface TurnPage {
+  readonly turns: TurnInfo[];
+  readonly next?: string | undefined;
+}
+
+/** Runs a turn to its end. Rejects where it could not be run, or what ran it has failed. */
+export type RunTurn = (task: RunnerTurn) => Promise<TurnResult>;
+
+/** What runs the turns of all sessions. */
+export interface TurnRunner {
+  readonly run: RunTurn;
+  /** Rejects where a turn could only fail: no such agent, no program of it here, no key of this user's. */
+  checkCanRun(wish: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
+  /** Starts what the next turn needs, where there is room; it is not waited for. Whether it is there, or on its way. */
+  prestart(session: Pick<ServerSession, 'tenant'>, agent: AgentName): Promise<boolean>;
+  /** The session is closed: its executor is not needed. */
+  stop(session: string, why: string): Promise<void>;
+  /** The session is deleted: nothing is kept of its agents. */
+  deleteSessionData(session: string): Promise<void>;
+}
 
 const DEFAULT_AGENT = 'claude';
 
-export interface SessionTurnsParts extends Omit<StageParts, 'records' | 'transcripts' | 'isClosed'> {
+export interface SessionTurnsParts extends Omit<TurnExecutorParts, 'records' | 'transcripts' | 'isClosed'> {
   /** Under which its transcripts are kept. */
   readonly key: string;
   readonly storage: Pick<Storage, 'documents' | 'transcripts'>;
@@ -30,32 +99,32 @@ export interface SessionTurnsParts extends Omit<StageParts, 'records' | 'transcr
 }
 
 /** The name of the request that brings a turn, where it has an Idempotency-Key, and a digest of what it asks for. */
-interface Asked {
+interface RequestKey {
   readonly request?: string;
   readonly asked?: string;
 }
 
-type Entered =
-  | { readonly known: HostedTurn; readonly isNew: true }
-  | { readonly known: HostedTurn | TurnRecord; readonly isNew: false };
+type AdmittedTurn =
+  | { readonly known: SessionTurn; readonly isNew: true }
+  | { readonly known: SessionTurn | TurnRecord; readonly isNew: false };
 
 export class SessionTurns implements SessionTurnsApi {
   readonly #parts: SessionTurnsParts;
   readonly #records: TurnRecords;
-  readonly #transcripts: Transcripts;
+  readonly #transcripts: StoredTranscripts;
   readonly #turns = new SerialQueue();
-  readonly #live = new Map<string, HostedTurn>();
+  readonly #live = new Map<string, SessionTurn>();
   /** By the name of the request that is being accepted. */
-  readonly #entering = new Map<string, Promise<Entered>>();
-  readonly #stage: Stage;
+  readonly #entering = new Map<string, Promise<AdmittedTurn>>();
+  readonly #stage: TurnExecutor;
   #closed: CellaError | undefined;
 
   constructor(parts: SessionTurnsParts) {
     this.#parts = parts;
     this.#records = new TurnRecords(parts.storage.documents, parts.session.id);
-    this.#transcripts = new Transcripts(parts.storage.transcripts, parts.key);
+    this.#transcripts = new StoredTranscripts(parts.storage.transcripts, parts.key);
     const [records, transcripts] = [this.#records, this.#transcripts];
-    this.#stage = new Stage({ ...parts, records, transcripts, isClosed: () => this.#closed !== undefined });
+    this.#stage = new TurnExecutor({ ...parts, records, transcripts, isClosed: () => this.#closed !== undefined });
   }
 
   /** The turn that runs. */
@@ -63,10 +132,10 @@ export class SessionTurns implements SessionTurnsApi {
     return [...this.#live.values()].find(({ record }) => record.status === 'running')?.id;
   }
 
-  async prompt(wish: PromptWish): Promise<AcceptedTurn> {
+  async prompt(wish: PromptRequest): Promise<AcceptedTurn> {
     this.#checkOpen();
     this.#parts.requireConfirmed();
-    if (!this.#parts.agents) throw noAgents();
+    if (!this.#parts.agents) throw noAgentsError();
     if (wish.idempotencyKey === undefined) return this.#accepted(await this.#accept(wish, {}));
     const request = idempotencyName(wish.idempotencyKey);
     const { prompt, agent, mode, model, tools, timeoutMs, profile } = wish;
@@ -76,19 +145,19 @@ export class SessionTurns implements SessionTurnsApi {
     const entering = before ?? this.#enter(wish, { request, asked }).finally(() => this.#entering.delete(request));
     if (!before) this.#entering.set(request, entering);
     const { known, isNew } = await entering;
-    return !before && isNew ? this.#accepted(known) : joined(known, asked, this.#ahead(known.id));
+    return !before && isNew ? this.#accepted(known) : toJoinedTurn(known, asked, this.#ahead(known.id));
   }
 
-  async warm({ agent, by }: { readonly agent: AgentName; readonly by: string }): Promise<boolean> {
+  async prestart({ agent, by }: { readonly agent: AgentName; readonly by: string }): Promise<boolean> {
     this.#checkOpen();
     this.#parts.requireConfirmed();
     const { agents, session } = this.#parts;
-    if (!agents) throw noAgents();
-    await agents.admit({ agent, userId: by });
-    return await agents.warm(session, agent);
+    if (!agents) throw noAgentsError();
+    await agents.checkCanRun({ agent, userId: by });
+    return await agents.prestart(session, agent);
   }
 
-  async stop({ turn, all = false }: StopWish = {}): Promise<readonly string[]> {
+  async stop({ turn, all = false }: StopTurnsRequest = {}): Promise<readonly string[]> {
     const wanted = [...this.#live.values()].filter(({ id, record }) =>
       turn === undefined ? all || record.status === 'running' : id === turn,
     );
@@ -101,7 +170,7 @@ export class SessionTurns implements SessionTurnsApi {
 
   async get(turn: string) {
     const live = this.#live.get(turn);
-    return live ? liveInfo(live, this.#ahead(turn)) : infoOf(await this.#records.get(turn));
+    return live ? liveInfo(live, this.#ahead(turn)) : toTurnInfo(await this.#records.get(turn));
   }
 
   list(options: { readonly limit?: number; readonly before?: string | undefined } = {}): Promise<TurnPage> {
@@ -139,7 +208,7 @@ export class SessionTurns implements SessionTurnsApi {
     this.#closed ??= why;
     for (const turn of this.#live.values()) turn.stop({ kind: 'closing' });
     await this.idle();
-    await this.#parts.agents?.retire(this.#parts.session.id, 'its session is closed');
+    await this.#parts.agents?.stop(this.#parts.session.id, 'its session is closed');
   }
 
   async remove(): Promise<void> {
@@ -147,7 +216,7 @@ export class SessionTurns implements SessionTurnsApi {
   }
 
   /** What the key has brought before, or the turn that it brings. */
-  async #enter(wish: PromptWish, request: Required<Asked>): Promise<Entered> {
+  async #enter(wish: PromptRequest, request: Required<RequestKey>): Promise<AdmittedTurn> {
     const live = [...this.#live.values()].find(({ record }) => record.request === request.request);
     if (live) return { known: live, isNew: false };
     const known = await this.#records.byRequest(request.request);
@@ -156,21 +225,21 @@ export class SessionTurns implements SessionTurnsApi {
     return { known: await this.#accept(wish, request), isNew: true };
   }
 
-  async #accept(wish: PromptWish, request: Asked): Promise<HostedTurn> {
+  async #accept(wish: PromptRequest, request: RequestKey): Promise<SessionTurn> {
     const waiting = this.#live.size;
-    if (waiting > 0 && wish.onBusy === 'refuse') throw busy(this.running);
+    if (waiting > 0 && wish.onBusy === 'refuse') throw turnRunning(this.running);
     if (waiting > this.#parts.queueLimit()) {
       const message = `The agent is busy, and ${waiting - 1} prompts wait for it already.`;
       throw new CellaError('TURN_RUNNING', message, { details: { queued: waiting - 1 } });
     }
     const id = newTurnId();
-    const turn = new HostedTurn(wish, {
+    const turn = new SessionTurn(wish, {
       id,
       agent: wish.agent ?? DEFAULT_AGENT,
       mode: wish.mode ?? 'ask',
       ...(wish.model === undefined ? {} : { model: wish.model }),
       ...(wish.profile === undefined ? {} : { profile: wish.profile.name }),
-      prompt: short(wish.prompt, KEPT),
+      prompt: truncate(wish.prompt, RECORDED_CHARS),
       by: wish.by,
       status: 'queued',
       queuedAt: Date.now(),
@@ -180,7 +249,7 @@ export class SessionTurns implements SessionTurnsApi {
     this.#live.set(id, turn);
     try {
       if (wish.agent === undefined) await this.#choose(turn);
-      await this.#parts.agents?.admit({ agent: turn.record.agent, userId: wish.by });
+      await this.#parts.agents?.checkCanRun({ agent: turn.record.agent, userId: wish.by });
       await this.#records.add(turn.record);
       await this.#tellWaiting(id);
       this.#checkOpen();
@@ -198,8 +267,8 @@ export class SessionTurns implements SessionTurnsApi {
     return turn;
   }
 
-  #accepted(turn: HostedTurn): AcceptedTurn {
-    return accepted(turn, this.#ahead(turn.id));
+  #accepted(turn: SessionTurn): AcceptedTurn {
+    return toAcceptedTurn(turn, this.#ahead(turn.id));
   }
 
   /** How many were accepted before it, and are not over. */
@@ -215,31 +284,76 @@ export class SessionTurns implements SessionTurnsApi {
   }
 
   /** The agent of the turn before goes on. */
-  async #choose(turn: HostedTurn): Promise<void> {
+  async #choose(turn: SessionTurn): Promise<void> {
     const last = (await this.#records.all()).at(-1);
     if (last) turn.record = { ...turn.record, agent: last.agent };
   }
 
-  async #perform(turn: HostedTurn): Promise<void> {
+  async #perform(turn: SessionTurn): Promise<void> {
     try {
       if (turn.signal.aborted || this.#closed) await this.#takeBack(turn);
-      else await this.#stage.perform(turn);
+      else await this.#stage.run(turn);
     } finally {
       this.#live.delete(turn.id);
     }
   }
 
   /** Over at once, however long those before it take. */
-  #takeBack(turn: HostedTurn): Promise<void> {
-    turn.takenBack ??= this.#stage.finish(turn, failureOf(undefined, turn.reason ?? { kind: 'closing' })).then(() => {
-      this.#live.delete(turn.id);
-      turn.end(infoOf(turn.record));
-    });
-    return turn.takenBack;
+  #takeBack(turn: SessionTurn): Promise<void> {
+    turn.cancelled ??= this.#stage
+      .finish(turn, resultOfFailure(undefined, turn.reason ?? { kind: 'closing' }))
+      .then(() => {
+        this.#live.delete(turn.id);
+        turn.end(toTurnInfo(turn.record));
+      });
+    return turn.cancelled;
   }
 
   #checkOpen(): void {
     if (this.#closed) throw this.#closed;
     if (this.#parts.stopping()) throw stopping();
   }
+}
+
+function toAcceptedTurn(turn: SessionTurn, ahead: number, isJoined = false): AcceptedTurn {
+  const { id, started, ended } = turn;
+  return { turn: id, joined: isJoined, info: liveInfo(turn, ahead), started, ended };
+}
+
+/** As it is now. `ahead`: how many are before it. */
+function liveInfo({ record }: SessionTurn, ahead: number): TurnInfo {
+  return { ...toTurnInfo(record), ...(record.status === 'queued' ? { ahead } : {}) };
+}
+
+/** `known`: what the same key has brought before. `IDEMPOTENCY_CONFLICT` where something else was asked for with it. */
+function toJoinedTurn(known: SessionTurn | TurnRecord, asked: string, ahead: number): AcceptedTurn {
+  const isLive = known instanceof SessionTurn;
+  if ((isLive ? known.record : known).asked !== asked) throw idempotencyConflict();
+  return isLive ? toAcceptedTurn(known, ahead, true) : fromRecord(known);
+}
+
+function fromRecord(record: TurnRecord): AcceptedTurn {
+  const info = toTurnInfo(record);
+  return {
+    turn: record.id,
+    joined: true,
+    info,
+    started: Promise.resolve(record.firstSeq ?? 0),
+    ended: Promise.resolve(info),
+  };
+}
+
+function idempotencyConflict(): CellaError {
+  return new CellaError('IDEMPOTENCY_CONFLICT', 'This Idempotency-Key came with another request before.');
+}
+
+function turnRunning(turn: string | undefined): CellaError {
+  const details = turn === undefined ? {} : { turn };
+  return new CellaError('TURN_RUNNING', 'The agent of this session has a turn already.', { details });
+}
+
+export function noAgentsError(): CellaError {
+  return new CellaError('CAPABILITY_MISSING', 'This server runs no agents.', {
+    advice: 'Start it with `cella serve`, and install an agent: `cella agents install claude`.',
+  });
 }

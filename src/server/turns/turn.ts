@@ -1,4 +1,4 @@
-/** One turn while it waits and runs: why it is to stop, and who waits for its beginning and its end. */
+/** One turn while it waits and runs: why it stops, who waits for it, and how it ended. */
 
 import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
@@ -7,17 +7,17 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
 import type { NewPermission, PermissionResult } from '../permissions/session-permissions.ts';
 import type { HostedSession } from '../sessions/session-types.ts';
-import type { PromptWish } from './contract.ts';
-import type { TurnRecord } from './records.ts';
+import type { PromptRequest } from './session-turns.ts';
+import type { TurnRecord } from './turn-records.ts';
 
 /** As an agent asks for leave; on whose behalf is the turn's to say. */
-export type PermissionAsk = Omit<NewPermission, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
+export type TurnPermissionRequest = Omit<NewPermission, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
 
 /** One turn for whoever runs it. */
-export interface TurnTask {
+export interface RunnerTurn {
   readonly session: Pick<HostedSession, 'id' | 'tenant'>;
   readonly info: SessionInfo;
-  readonly turn: string;
+  readonly id: string;
   readonly userId: string;
   readonly agent: AgentName;
   readonly prompt: string;
@@ -35,13 +35,13 @@ export interface TurnTask {
   /** Resolves when there is room for more. */
   emit(event: AgentEvent): Promise<void>;
   /** Asks a person. It resolves as not allowed where the turn is stopped. */
-  permit(ask: PermissionAsk): Promise<PermissionResult>;
+  permit(ask: TurnPermissionRequest): Promise<PermissionResult>;
   readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
   /** An older one never takes the place of a newer one. */
-  keepTranscript(conversation: string, text: string): Promise<void>;
+  saveTranscript(conversation: string, text: string): Promise<void>;
 }
 
-export interface TurnEnding {
+export interface TurnResult {
   readonly status: Exclude<TurnStatus, 'interrupted'>;
   readonly conversation?: string | undefined;
   readonly usage?: TokenUsage | undefined;
@@ -49,24 +49,24 @@ export interface TurnEnding {
 }
 
 /** `stopped`: somebody asked for it. `closing`: its session ends. `failed`: nothing of it can be written down. */
-export type StopReason =
+type TurnStopReason =
   | { readonly kind: 'stopped' }
   | { readonly kind: 'timed_out' }
   | { readonly kind: 'closing' }
   | { readonly kind: 'failed'; readonly error: CellaError };
 
-export class HostedTurn {
-  readonly wish: PromptWish;
+export class SessionTurn {
+  readonly request: PromptRequest;
   record: TurnRecord;
   /** Set where it was stopped before its turn came. */
-  takenBack: Promise<void> | undefined;
+  cancelled: Promise<void> | undefined;
   readonly #started = Promise.withResolvers<number>();
   readonly #ended = Promise.withResolvers<TurnInfo>();
   readonly #stop = new AbortController();
-  #reason: StopReason | undefined;
+  #reason: TurnStopReason | undefined;
 
-  constructor(wish: PromptWish, record: TurnRecord) {
-    this.wish = wish;
+  constructor(wish: PromptRequest, record: TurnRecord) {
+    this.request = wish;
     this.record = record;
     // Who has not asked for them does not wait for them.
     this.#started.promise.catch(() => {});
@@ -86,7 +86,7 @@ export class HostedTurn {
   }
 
   /** The first reason counts. */
-  get reason(): StopReason | undefined {
+  get reason(): TurnStopReason | undefined {
     return this.#reason;
   }
 
@@ -98,7 +98,7 @@ export class HostedTurn {
     return this.#ended.promise;
   }
 
-  stop(reason: StopReason): void {
+  stop(reason: TurnStopReason): void {
     this.#reason ??= reason;
     this.#stop.abort();
   }
@@ -122,6 +122,52 @@ export class HostedTurn {
 
   /** The caller's signal may live for long after it. */
   #letGo(): void {
-    this.wish.signal?.removeEventListener('abort', this.#gone);
+    this.request.signal?.removeEventListener('abort', this.#gone);
   }
+}
+
+export interface FinalResult extends Omit<TurnResult, 'status'> {
+  readonly status: TurnStatus;
+}
+
+/** What was stopped has ended by that, whatever it said last; what had come to its end before has not. */
+export function finalResult(told: TurnResult, reason: TurnStopReason | undefined): FinalResult {
+  if (!reason || told.status === 'completed') return told;
+  const { error: _, ...rest } = told;
+  return { ...rest, ...resultOfStop(reason) };
+}
+
+/** Where what ran it has failed. */
+export function resultOfFailure(cause: unknown, reason: TurnStopReason | undefined): FinalResult {
+  if (reason) return resultOfStop(reason);
+  return { status: 'failed', error: toAgentFailure(cause) };
+}
+
+function resultOfStop(reason: TurnStopReason): FinalResult {
+  switch (reason.kind) {
+    case 'stopped':
+      return { status: 'cancelled' };
+    case 'timed_out':
+      return { status: 'timed_out' };
+    case 'closing':
+      return { status: 'interrupted', error: toAgentFailure(interrupted()) };
+    case 'failed':
+      return { status: 'failed', error: toAgentFailure(reason.error) };
+  }
+}
+
+export function interrupted(): CellaError {
+  return new CellaError('DAEMON_STOPPING', 'The server ended while the turn ran.', {
+    advice: 'Prompt again: the agent goes on with its conversation.',
+  });
+}
+
+/** No stack of ours goes out: what is not an error of the table is told by its message. */
+export function toAgentFailure(cause: unknown): AgentFailure {
+  const error =
+    cause instanceof CellaError
+      ? cause
+      : new CellaError('WORKER_FAILED', cause instanceof Error ? cause.message : String(cause));
+  const { code, message, advice } = error.toJSON();
+  return { code, message, advice };
 }

@@ -110,7 +110,7 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
     }
     await host.deleteUserData(id);
     await models.forgetUser(id);
-    await profiles.forget(id);
+    await profiles.deleteAll(id);
     await access.users.delete(principal, id);
     return undefined;
   });

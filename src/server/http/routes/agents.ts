@@ -3,8 +3,8 @@
 import * as wire from '../../../protocol/api/agent-routes.ts';
 import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/rights.ts';
-import type { PromptWish } from '../../turns/contract.ts';
-import { conversationOf } from '../../turns/conversation.ts';
+import type { PromptRequest } from '../../turns/session-turns.ts';
+import { readConversationState } from '../../turns/turn-records.ts';
 import { cut } from '../exchange.ts';
 import { feed } from '../feed.ts';
 import { idempotencyKeyOf } from '../idempotency-key.ts';
@@ -22,7 +22,7 @@ export function addAgentRoutes(service: Service): void {
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.
     const gone = stopWhenGone ? new AbortController() : undefined;
-    const wish: PromptWish = {
+    const wish: PromptRequest = {
       ...wanted,
       by: principal.userId,
       profile: content && { name: content.name, content: content.profile },
@@ -56,7 +56,7 @@ export function addAgentRoutes(service: Service): void {
 
   routes.session(wire.WarmAgent, async ({ info, params, principal }) => {
     const session = await host.open(info.id);
-    return { warm: await session.turns.warm({ agent: params.agent, by: principal.userId }) };
+    return { warm: await session.turns.prestart({ agent: params.agent, by: principal.userId }) };
   });
 
   routes.session(wire.ListTurns, async ({ info, query }) => {
@@ -74,7 +74,7 @@ export function addAgentRoutes(service: Service): void {
     return await session.turns.transcript(query.conversation);
   });
 
-  routes.session(ReadConversation, async ({ info }) => await conversationOf(await host.open(info.id)));
+  routes.session(ReadConversation, async ({ info }) => await readConversationState(await host.open(info.id)));
 
   routes.session(wire.ReadUsage, async ({ info }) => await models.usage.session(info.id));
 

@@ -1,19 +1,19 @@
-/** What an agent finds before its turn, and what is kept of it after: its profile, and its conversation. */
+/** Writes the profile and the conversation for an agent before its turn, and saves the conversation after it. */
 
 import type { FileWritten } from '../../environments/environment.ts';
 import { ExecutionEnvironment } from '../../environments/execution-environment.ts';
 import { fingerprint } from '../sessions/idempotency.ts';
-import type { TurnTask } from '../turns/turn.ts';
-import type { Place } from './place.ts';
+import type { RunnerTurn } from '../turns/turn.ts';
+import type { RunnerEnvironment } from './runner-environment.ts';
 
 const MOST_TOLD = 5;
 
-export class Conversations {
+export class ConversationSync {
   /** What was laid out in a place: the same again costs nothing. */
-  readonly #laid = new WeakMap<Place, string>();
+  readonly #laid = new WeakMap<RunnerEnvironment, string>();
 
   /** Lays out the profile, and the conversation where the agent has none that is newer. Gives the one to go on with. */
-  async prepare(place: Place, task: TurnTask): Promise<string | undefined> {
+  async prepare(place: RunnerEnvironment, task: RunnerTurn): Promise<string | undefined> {
     const { profile } = task;
     const environment = await environmentOf(place, task);
     const kept = task.conversation === undefined ? undefined : await task.readTranscript(task.conversation);
@@ -31,27 +31,27 @@ export class Conversations {
   }
 
   /** Keeps the conversation as the agent has it now, as it reads it itself. */
-  async keep(
-    place: Place,
-    task: TurnTask,
+  async save(
+    place: RunnerEnvironment,
+    task: RunnerTurn,
     conversation: string,
     read: () => Promise<string | undefined>,
   ): Promise<void> {
     const text = await read();
     if (text === undefined) return;
-    await task.keepTranscript(conversation, text);
+    await task.saveTranscript(conversation, text);
     // From here on the agent has it.
     if (!this.#laid.has(place)) this.#laid.set(place, fingerprint(task.agent, task.profile));
   }
 }
 
 /** The agent works without them, and whoever has prompted it knows. */
-async function tellMissing(files: readonly FileWritten[], task: TurnTask): Promise<void> {
+async function tellMissing(files: readonly FileWritten[], task: RunnerTurn): Promise<void> {
   const reasons = files.flatMap((file) => (file.ok ? [] : [file.error.message]));
   if (reasons.length === 0) return;
   const count = reasons.length === 1 ? 'One file' : `${reasons.length} files`;
   const text = `${count} of the profile could not be put into the workspace: ${reasons.slice(0, MOST_TOLD).join(' ')}`;
-  await task.emit({ type: 'agent_notice', turn: task.turn, text: text.toWellFormed() });
+  await task.emit({ type: 'agent_notice', turn: task.id, text: text.toWellFormed() });
 }
 
 /** An agent that was killed may have named a conversation, and not have written a word of it. */
@@ -62,8 +62,8 @@ async function existing(environment: ExecutionEnvironment, conversation: string 
 
 /** In the place that is there. The executor ends it, and nobody else. */
 async function environmentOf(
-  { environment, runner, programDir }: Place,
-  task: TurnTask,
+  { environment, runner, programDir }: RunnerEnvironment,
+  task: RunnerTurn,
 ): Promise<ExecutionEnvironment> {
   return await ExecutionEnvironment.create({
     sessionId: task.session.id,

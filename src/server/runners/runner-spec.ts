@@ -1,4 +1,4 @@
-/** What the pool of executors works with, and what it keeps to. */
+/** What a runner is made from, and the settings of all runners. */
 
 import { z } from 'zod';
 import type { SessionInfo } from '../../protocol/session-info.ts';
@@ -12,7 +12,7 @@ const ms = z
   .max(24 * HOUR_MS);
 
 /** `pingEveryMs`, `pingMs` and `graceMs` nobody has a reason to set; the others are an operator's. */
-export const WorkerSettings = z.strictObject({
+export const RunnerSettings = z.strictObject({
   /** How many executors may live at once; a prompt beyond it waits for one that is idle, or ends. */
   maxWorkers: z.int().min(1).max(10_000).default(8),
   /** How long an executor without a turn is kept for the next one. */
@@ -30,10 +30,10 @@ export const WorkerSettings = z.strictObject({
   tokenMs: z.int().min(1).optional(),
   tokenUses: z.int().min(1).optional(),
 });
-export type WorkerSettings = z.output<typeof WorkerSettings>;
+export type RunnerSettings = z.output<typeof RunnerSettings>;
 
 /** Whose executor it is, and what it is made from. */
-export interface Tenant {
+export interface RunnerSpec {
   readonly info: SessionInfo;
   /** For a place beside its kernel's. */
   readonly options: SessionOptions;

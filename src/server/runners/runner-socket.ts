@@ -1,6 +1,6 @@
 /**
- * What an executor reaches of the host: one socket, in a folder that its environment alone can see. Behind it are the
- * model gateway and the session's own MCP server, both for whoever shows the token of a task of this executor.
+ * The one Unix socket by which a runner reaches the host, in a folder that only its environment sees. It serves the model
+ * gateway and the session's MCP server to requests with the token of a turn of this runner.
  */
 
 import { once } from 'node:events';
@@ -24,19 +24,19 @@ const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
 const MOST_HELD_BYTES = 4 * MOST_MESSAGE_BYTES;
 
 /** Whose gate it is. */
-export type GateBinding = Pick<TokenBinding, 'session' | 'executor'>;
+export type RunnerBinding = Pick<TokenBinding, 'session' | 'executor'>;
 
 /** The model gateway: it checks the token itself, and takes none of another executor. False where the path is not its own. */
 export type ModelCalls = (
   request: IncomingMessage,
   response: ServerResponse,
-  gate: GateBinding & { readonly hasNetwork: boolean },
+  gate: RunnerBinding & { readonly hasNetwork: boolean },
 ) => boolean;
 
-export interface GateParts {
+export interface RunnerSocketParts {
   /** Where folders of gates are made; only this user can enter it. */
   readonly folder: string;
-  readonly binding: GateBinding;
+  readonly binding: RunnerBinding;
   /** Whether the agent has the network of the machine. */
   readonly hasNetwork: boolean;
   readonly tokens: Pick<SessionTokens, 'check'>;
@@ -48,19 +48,19 @@ export interface GateParts {
   readonly refused?: ((error: CellaError) => void) | undefined;
 }
 
-export class Gate implements AsyncDisposable {
+export class RunnerSocket implements AsyncDisposable {
   readonly folder: string;
-  readonly #parts: GateParts;
+  readonly #parts: RunnerSocketParts;
   readonly #held = new HeldBytes(MOST_HELD_BYTES);
   #server: Server | undefined;
 
-  private constructor(folder: string, parts: GateParts) {
+  private constructor(folder: string, parts: RunnerSocketParts) {
     this.folder = folder;
     this.#parts = parts;
   }
 
-  static async open(parts: GateParts): Promise<Gate> {
-    const gate = new Gate(makeGatewayFolder(parts.folder), parts);
+  static async open(parts: RunnerSocketParts): Promise<RunnerSocket> {
+    const gate = new RunnerSocket(makeGatewayFolder(parts.folder), parts);
     await gate.#listen();
     return gate;
   }
@@ -72,7 +72,7 @@ export class Gate implements AsyncDisposable {
   }
 
   /** Ends what is under way: a token is looked at when a request comes, and what it has opened could go on without it. */
-  cut(): void {
+  closeConnections(): void {
     this.#server?.closeAllConnections();
   }
 

@@ -1,71 +1,67 @@
-/** One turn from its beginning to its one ending, both durable: what runs it may fail, and storage for a while, too. */
+/** Runs one turn from its start to its one end. Both are durable, also if the runner or, for a while, storage fails. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
-import type { SessionPermissionsApi } from '../permissions/session-permissions.ts';
+import type { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import { noAgents } from './accepted.ts';
-import { BoundedEvents, type Bounds, short } from './bounded.ts';
-import type { AgentRunner } from './contract.ts';
-import { type Ending, endingOf, failureOf } from './ending.ts';
-import { infoOf, type TurnRecord, type TurnRecords } from './records.ts';
-import { endedEvent } from './recover.ts';
-import type { Transcripts } from './transcripts.ts';
-import type { HostedTurn, TurnEnding } from './turn.ts';
+import { noAgentsError, type TurnRunner } from './session-turns.ts';
+import { type FinalResult, finalResult, resultOfFailure, type SessionTurn, type TurnResult } from './turn.ts';
+import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';
+import { endedEvent, type StoredTranscripts, type TurnRecord, type TurnRecords, toTurnInfo } from './turn-records.ts';
 
 /** How often storage that does not work is tried again. */
 const AGAIN_MS = 500;
 /** Of the prompt and of the last answer, what a record keeps. */
-export const KEPT = 2000;
+export const RECORDED_CHARS = 2000;
 
-export interface StageParts {
+export interface TurnExecutorParts {
   readonly session: ServerSession;
-  readonly permissions: Pick<SessionPermissionsApi, 'request' | 'cancelOf' | 'cancelOrphaned'>;
+  readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf' | 'cancelOrphaned'>;
   readonly writer: Pick<SessionLog, 'write' | 'full' | 'room'>;
   readonly outputs: Pick<OutputFiles, 'keep'>;
-  readonly bounds: Bounds;
+  readonly bounds: RecorderLimits;
   /** Undefined where this server runs no agents. */
-  readonly agents: AgentRunner | undefined;
+  readonly agents: TurnRunner | undefined;
   readonly records: TurnRecords;
-  readonly transcripts: Transcripts;
+  readonly transcripts: StoredTranscripts;
   /** Whether its session has ended: the next who opens it tells what could not be told here. */
   readonly isClosed: () => boolean;
   readonly onEnded: (status: TurnStatus) => void;
 }
 
 /** Where the turns of one session run. */
-export class Stage {
-  readonly #parts: StageParts;
+export class TurnExecutor {
+  readonly #parts: TurnExecutorParts;
 
-  constructor(parts: StageParts) {
+  constructor(parts: TurnExecutorParts) {
     this.#parts = parts;
   }
 
-  async perform(turn: HostedTurn): Promise<void> {
+  async run(turn: SessionTurn): Promise<void> {
     const { outputs, bounds } = this.#parts;
-    const events = new BoundedEvents(outputs, bounds);
+    const events = new TurnRecorder(outputs, bounds);
     try {
       await this.#begin(turn, events);
     } catch (error) {
       // Whoever waits for it is told at once; what is kept of it says so when it can be written.
       turn.fail(error instanceof Error ? error : new Error(String(error)));
-      return await this.finish(turn, failureOf(error, turn.reason));
+      return await this.finish(turn, resultOfFailure(error, turn.reason));
     }
     await this.finish(turn, await this.#run(turn, events));
-    turn.end(infoOf(turn.record));
+    turn.end(toTurnInfo(turn.record));
   }
 
-  async #begin(turn: HostedTurn, events: BoundedEvents): Promise<void> {
+  async #begin(turn: SessionTurn, events: TurnRecorder): Promise<void> {
     const { id, agent, mode, model, by } = turn.record;
     const startedAt = Date.now();
     await this.#update(turn, { status: 'running', startedAt });
-    const event = await events.started({
+    const event = await events.turnStarted({
       type: 'turn_started',
       turn: id,
       agent,
-      prompt: turn.wish.prompt,
+      prompt: turn.request.prompt,
       mode,
       ...(model === undefined ? {} : { model }),
       by,
@@ -75,20 +71,20 @@ export class Stage {
     turn.begin(firstSeq);
   }
 
-  async #run(turn: HostedTurn, events: BoundedEvents): Promise<Ending> {
+  async #run(turn: SessionTurn, events: TurnRecorder): Promise<FinalResult> {
     const { session, writer, permissions, agents, records, transcripts } = this.#parts;
-    const { record, wish } = turn;
+    const { record, request: wish } = turn;
     const { timeoutMs = 0 } = wish;
     const late = timeoutMs === 0 ? undefined : setTimeout(() => turn.stop({ kind: 'timed_out' }), timeoutMs);
     try {
-      if (!agents) throw noAgents();
+      if (!agents) throw noAgentsError();
       const before = (await records.all()).findLast(
         ({ agent, conversation }) => agent === record.agent && conversation !== undefined,
       );
-      const told: TurnEnding = await agents.run({
+      const told: TurnResult = await agents.run({
         session,
         info: await session.info(),
-        turn: turn.id,
+        id: turn.id,
         userId: record.by,
         agent: record.agent,
         prompt: wish.prompt,
@@ -103,20 +99,23 @@ export class Stage {
           if (turn.reason?.kind === 'failed') throw turn.reason.error;
           if (event.type === 'agent_session') turn.record = { ...turn.record, conversation: event.conversation };
           if (event.type === 'item_completed' && event.kind === 'message' && event.parent === undefined) {
-            turn.record = { ...turn.record, ...(event.text === undefined ? {} : { text: short(event.text, KEPT) }) };
+            turn.record = {
+              ...turn.record,
+              ...(event.text === undefined ? {} : { text: truncate(event.text, RECORDED_CHARS) }),
+            };
           }
-          const parts = await events.take(event);
+          const parts = await events.toLogEvents(event);
           // Written with what comes next: whoever tells much need not wait for each.
           await Promise.all(parts.map((one) => writer.write(one, { size: JSON.stringify(one).length, soon: true })));
           if (writer.full) await writer.room();
         },
         permit: (ask) => permissions.request({ ...ask, user: record.by, turn: turn.id, signal: turn.signal }),
         readTranscript: (conversation) => transcripts.get(conversation),
-        keepTranscript: (conversation, text) => transcripts.keep(conversation, text),
+        saveTranscript: (conversation, text) => transcripts.save(conversation, text),
       });
-      return endingOf(told, turn.reason);
+      return finalResult(told, turn.reason);
     } catch (error) {
-      return failureOf(error, turn.reason);
+      return resultOfFailure(error, turn.reason);
     } finally {
       clearTimeout(late);
       // Nobody waits for it any more. Where storage fails, whoever opens the session next finds it.
@@ -125,7 +124,7 @@ export class Stage {
   }
 
   /** Told until storage takes it, or the session ends: whoever opens it next finds that it has not ended. */
-  async finish(turn: HostedTurn, { status, conversation, usage, error }: Ending): Promise<void> {
+  async finish(turn: SessionTurn, { status, conversation, usage, error }: FinalResult): Promise<void> {
     const facts = {
       status,
       ...(conversation === undefined ? {} : { conversation }),
@@ -145,7 +144,7 @@ export class Stage {
     }
   }
 
-  async #update(turn: HostedTurn, facts: Partial<TurnRecord>): Promise<void> {
+  async #update(turn: SessionTurn, facts: Partial<TurnRecord>): Promise<void> {
     turn.record = { ...turn.record, ...facts };
     await this.#parts.records.put(turn.record);
   }

@@ -1,21 +1,18 @@
 /**
- * All executors of a server: one for each session that has a turn, kept a while for the next, and never for another
- * session or person. What an agent has left running there could take the token of whoever prompts next.
+ * The runners of a server: at most one per session, kept for a while for the next turn. A runner is never reused for
+ * another session or user: a process that an agent left running could take the token of the next one.
  */
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import { Latest } from '../latest.ts';
 import { stopping } from '../stopping.ts';
-import type { RunTurn } from '../turns/contract.ts';
-import type { TurnEnding, TurnTask } from '../turns/turn.ts';
-import type { Tenant } from './contract.ts';
-import type { WorkerParts } from './equip.ts';
-import { Held } from './held.ts';
-import { Waiting } from './waiting.ts';
-import { Worker } from './worker.ts';
+import type { RunTurn } from '../turns/session-turns.ts';
+import type { RunnerTurn, TurnResult } from '../turns/turn.ts';
+import { AgentRunner, type AgentRunnerParts } from './agent-runner.ts';
+import type { RunnerSpec } from './runner-spec.ts';
 
-export interface PoolMetrics {
+export interface RunnerPoolMetrics {
   readonly live: number;
   /** Of those, the ones that are not there yet, and the ones that have a turn. */
   readonly starting: number;
@@ -29,12 +26,12 @@ export interface PoolMetrics {
 /** Sessions that are never prompted again leave theirs behind. */
 const MOST_REASONS = 1000;
 
-export class WorkerPool implements AsyncDisposable {
-  readonly #parts: WorkerParts;
-  readonly #held = new Map<string, Held>();
+export class RunnerPool implements AsyncDisposable {
+  readonly #parts: AgentRunnerParts;
+  readonly #held = new Map<string, PooledRunner>();
   /** Those that are ending still have their place. */
   readonly #ending = new Set<Promise<unknown>>();
-  readonly #waiting = new Waiting();
+  readonly #waiting = new WaitingTurns();
   /** By session: why the executor before ended by itself, for the next turn to tell. */
   readonly #reasons = new Latest<string, string>(MOST_REASONS);
   /** Sessions whose executor has ended by itself, and is replaced when it is gone. */
@@ -43,7 +40,7 @@ export class WorkerPool implements AsyncDisposable {
   #failures = 0;
   #closed = false;
 
-  constructor(parts: WorkerParts) {
+  constructor(parts: AgentRunnerParts) {
     this.#parts = parts;
   }
 
@@ -58,7 +55,7 @@ export class WorkerPool implements AsyncDisposable {
   };
 
   /** Somebody is about to prompt: an executor is started, where there is room. Whether there is one, or will be. */
-  warm(tenant: Tenant, agent: string): boolean {
+  prestart(tenant: RunnerSpec, agent: string): boolean {
     const { idleMs } = this.#parts.settings;
     // None is kept for a prompt to come; or whoever waits has the next place.
     if (idleMs === 0 || this.#waiting.count > 0) return this.#held.has(tenant.info.id);
@@ -67,13 +64,13 @@ export class WorkerPool implements AsyncDisposable {
   }
 
   /** Ends the executor of a session, which is over or has changed. */
-  async retire(session: string, why: string): Promise<void> {
+  async stop(session: string, why: string): Promise<void> {
     this.#replacing.delete(session);
     const held = this.#held.get(session);
     if (held) await this.#drop(session, held, why);
   }
 
-  metrics(): PoolMetrics {
+  metrics(): RunnerPoolMetrics {
     const held = [...this.#held.values()];
     return {
       live: held.length + this.#ending.size,
@@ -86,8 +83,8 @@ export class WorkerPool implements AsyncDisposable {
   }
 
   /** For whoever looks after one executor: tests of faults, and the operator's. */
-  async worker(session: string): Promise<Worker | undefined> {
-    return await this.#held.get(session)?.worker;
+  async runner(session: string): Promise<AgentRunner | undefined> {
+    return await this.#held.get(session)?.runner;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -97,21 +94,21 @@ export class WorkerPool implements AsyncDisposable {
     await Promise.all(this.#ending);
   }
 
-  async #perform(held: Held, task: TurnTask): Promise<TurnEnding> {
+  async #perform(held: PooledRunner, task: RunnerTurn): Promise<TurnResult> {
     // Whoever stops it while its executor starts does not wait for that.
-    const worker = await unlessStopped(held.worker, task.signal);
+    const worker = await unlessStopped(held.runner, task.signal);
     if (!worker) return { status: 'cancelled' };
     const { id } = task.session;
     const reason = this.#reasons.take(id);
     if (reason !== undefined) {
       const text = `The agent’s executor was started anew. The one before: ${reason}`;
-      await task.emit({ type: 'agent_notice', turn: task.turn, text });
+      await task.emit({ type: 'agent_notice', turn: task.id, text });
     }
     held.agent = task.agent;
     return await worker.run(task);
   }
 
-  async #take(tenant: Tenant, { agent, signal, userId }: TurnTask): Promise<Held> {
+  async #take(tenant: RunnerSpec, { agent, signal, userId }: RunnerTurn): Promise<PooledRunner> {
     const { id } = tenant.info;
     for (;;) {
       if (this.#closed) throw stopping();
@@ -138,10 +135,10 @@ export class WorkerPool implements AsyncDisposable {
     return this.#ending.size > 0 ? Promise.race(this.#ending) : undefined;
   }
 
-  #start(tenant: Tenant, agent: string): Held {
+  #start(tenant: RunnerSpec, agent: string): PooledRunner {
     const { id } = tenant.info;
-    const worker = Worker.start(newWorkerId(), tenant, agent, this.#parts);
-    const held = new Held(tenant, worker);
+    const worker = AgentRunner.start(newRunnerId(), tenant, agent, this.#parts);
+    const held = new PooledRunner(tenant, worker);
     this.#held.set(id, held);
     worker.then(
       (made) => {
@@ -155,12 +152,12 @@ export class WorkerPool implements AsyncDisposable {
   }
 
   /** Nobody has asked for its end. */
-  #lost(session: string, held: Held, reason: CellaError): void {
+  #lost(session: string, held: PooledRunner, reason: CellaError): void {
     if (this.#held.get(session) !== held) return;
     this.#failures++;
     this.#reasons.set(session, reason.message);
     this.#parts.log(session, `executor lost: ${reason.message}`);
-    const { tenant, agent } = held;
+    const { spec: tenant, agent } = held;
     // Whoever waits has its place; and one that never had a turn is not started again and again.
     if (agent !== undefined && this.#waiting.count === 0) this.#replacing.add(session);
     void this.#drop(session, held, reason.message).then(() => {
@@ -169,16 +166,16 @@ export class WorkerPool implements AsyncDisposable {
   }
 
   /** Starts an executor ahead of the next turn, where there is room for one. */
-  async #warm(tenant: Tenant, agent: string): Promise<void> {
+  async #warm(tenant: RunnerSpec, agent: string): Promise<void> {
     const { id } = tenant.info;
     if (this.#closed || this.#held.has(id) || this.#full) return;
     const held = this.#start(tenant, agent);
     held.users++;
-    await held.worker.catch(() => {}); // the next turn meets it again
+    await held.runner.catch(() => {}); // the next turn meets it again
     this.#giveBack(id, held);
   }
 
-  #giveBack(session: string, held: Held): void {
+  #giveBack(session: string, held: PooledRunner): void {
     held.users--;
     held.idleSince = performance.now();
     if (held.users > 0 || this.#held.get(session) !== held) return;
@@ -187,26 +184,26 @@ export class WorkerPool implements AsyncDisposable {
       return;
     }
     const late = () => void this.#drop(session, held, 'it had nothing to do');
-    held.rest(this.#parts.settings.idleMs, late);
+    held.startIdleTimer(this.#parts.settings.idleMs, late);
   }
 
-  async #drop(session: string, held: Held, why: string): Promise<void> {
-    held.keep();
+  async #drop(session: string, held: PooledRunner, why: string): Promise<void> {
+    held.stopIdleTimer();
     if (this.#held.get(session) === held) this.#held.delete(session);
-    const ending = held.worker.then((worker) => worker.close(why)).catch(() => {}); // it never began, or is gone
+    const ending = held.runner.then((worker) => worker.close(why)).catch(() => {}); // it never began, or is gone
     this.#ending.add(ending);
     await ending;
     this.#ending.delete(ending);
     this.#waiting.next();
   }
 
-  #forget(session: string, held: Held): void {
+  #forget(session: string, held: PooledRunner): void {
     if (this.#held.get(session) === held) this.#held.delete(session);
     this.#waiting.next();
   }
 }
 
-function newWorkerId(): string {
+function newRunnerId(): string {
   return `wrk_${randomBytes(12).toString('hex')}`;
 }
 
@@ -219,5 +216,88 @@ async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<
     return await Promise.race([work, promise]);
   } finally {
     signal.removeEventListener('abort', stop);
+  }
+}
+
+class PooledRunner {
+  readonly runner: Promise<AgentRunner>;
+  readonly spec: RunnerSpec;
+  /** What it was made from: another needs another executor. */
+  readonly #shape: string;
+  /** Who has prompted it; nobody yet where it was started ahead. */
+  #userId: string | undefined;
+  /** Set by its first turn: the agent that it ran. */
+  agent: string | undefined;
+  starting = true;
+  users = 0;
+  idleSince = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(tenant: RunnerSpec, worker: Promise<AgentRunner>) {
+    this.spec = tenant;
+    this.#shape = specKey(tenant);
+    this.runner = worker;
+  }
+
+  /** Why another one is needed; undefined where this one will do. */
+  unfitFor(tenant: RunnerSpec, asker: string): string | undefined {
+    if (this.#shape !== specKey(tenant)) return 'the settings of its session have changed';
+    return this.#userId === undefined || this.#userId === asker ? undefined : 'another person has prompted';
+  }
+
+  take(userId: string): this {
+    this.stopIdleTimer();
+    this.users++;
+    this.#userId = userId;
+    return this;
+  }
+
+  /** Calls `late` where it is idle for that long. */
+  startIdleTimer(idleMs: number, late: () => void): void {
+    this.#timer = setTimeout(late, idleMs).unref();
+  }
+
+  /** Not for being idle, from here on. */
+  stopIdleTimer(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+function specKey({ info, workspaceOf }: RunnerSpec): string {
+  return JSON.stringify([info.settings, workspaceOf]);
+}
+
+interface WaitingTurn {
+  readonly enter: () => void;
+}
+
+class WaitingTurns {
+  readonly #waiters: WaitingTurn[] = [];
+
+  get count(): number {
+    return this.#waiters.length;
+  }
+
+  /** Resolves when its turn has come, or when it is aborted. */
+  async wait(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter = { enter: resolve };
+    this.#waiters.push(waiter);
+    const leave = () => resolve();
+    signal.addEventListener('abort', leave, { once: true });
+    await promise;
+    signal.removeEventListener('abort', leave);
+    const at = this.#waiters.indexOf(waiter);
+    if (at !== -1) this.#waiters.splice(at, 1);
+    // It was let in, and does not come in: the next one may.
+    else if (signal.aborted) this.next();
+  }
+
+  next(): void {
+    this.#waiters.shift()?.enter();
+  }
+
+  all(): void {
+    for (const { enter } of this.#waiters.splice(0)) enter();
   }
 }

@@ -1,4 +1,4 @@
-/** Opens the place of an executor: beside the session's kernel, in the same folders, and as isolated as that is. */
+/** Opens the environment of a runner: beside the session's kernel, in the same folders, with the same isolation. */
 
 import { join, resolve } from 'node:path';
 import { EnclosedEnvironment } from '../../environments/enclosed-environment.ts';
@@ -12,11 +12,11 @@ import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
 import { openAgentEnclosure } from '../../session/agent-sandbox.ts';
 import { dataFolder, ensureKeyFolder } from '../../session/data-folders.ts';
 import { folderName } from '../../storage/folder-name.ts';
-import type { Tenant } from './contract.ts';
-import { NO_DEBUGGER, type Programs, programFolder, RUNNER_FILE } from './programs.ts';
+import { NO_DEBUGGER, type ProgramFolders, programFolder, RUNNER_FILE } from './runner-programs.ts';
+import type { RunnerSpec } from './runner-spec.ts';
 
 /** Where the runner of a session runs. Paths are as they are there. */
-export interface Place {
+export interface RunnerEnvironment {
   readonly environment: EnvironmentPrimitive;
   /** The program and its first arguments. */
   readonly runner: readonly string[];
@@ -29,31 +29,39 @@ export interface Place {
 }
 
 /** `gateway`: a folder of the host's with that socket, for this place alone. `onDenied`: told of hosts that may not be reached. */
-export type OpenPlace = (tenant: Tenant, gateway: string, onDenied: (attempt: Denied) => void) => Promise<Place>;
+export type OpenRunnerEnvironment = (
+  tenant: RunnerSpec,
+  gateway: string,
+  onDenied: (attempt: Denied) => void,
+) => Promise<RunnerEnvironment>;
 
 /** `sandbox` for subprocesses, `docker` for containers, and `local` only where the session has no sandbox. */
-export function placeOpener(programs: Programs): OpenPlace {
+export function runnerEnvironmentOpener(programs: ProgramFolders): OpenRunnerEnvironment {
   return async (tenant, gateway, onDenied) => {
     const { executor, sandbox } = tenant.info.settings;
-    if (executor === 'in-process') throw noPlace();
-    if (executor !== 'container' && sandbox === 'off') return await localPlace(tenant, gateway, programs);
-    return await enclosedPlace(tenant, { gateway, onDenied }, programs);
+    if (executor === 'in-process') throw noEnvironment();
+    if (executor !== 'container' && sandbox === 'off') return await openLocal(tenant, gateway, programs);
+    return await openEnclosed(tenant, { gateway, onDenied }, programs);
   };
 }
 
 /** Whether an agent there has the network of the machine, and not a list of hosts or none. */
-export function hasNetwork({ info: { settings } }: Pick<Tenant, 'info'>): boolean {
+export function hasNetwork({ info: { settings } }: Pick<RunnerSpec, 'info'>): boolean {
   const { executor, sandbox } = settings;
   if (sandbox === 'off') return executor !== 'container';
   return typeof sandbox === 'object' && sandbox.network === 'host';
 }
 
-interface Ways {
+interface EnvironmentAccess {
   readonly gateway: string;
-  readonly onDenied: Parameters<OpenPlace>[2];
+  readonly onDenied: Parameters<OpenRunnerEnvironment>[2];
 }
 
-async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, programs: Programs): Promise<Place> {
+async function openEnclosed(
+  tenant: RunnerSpec,
+  { gateway, onDenied }: EnvironmentAccess,
+  programs: ProgramFolders,
+): Promise<RunnerEnvironment> {
   const { options: session, workspaceOf } = tenant;
   const { node, runner, agents } = programs;
   const folders = { node, runner, programs: agents, gateway };
@@ -71,7 +79,11 @@ async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, progra
   };
 }
 
-async function localPlace({ options, workspaceOf }: Tenant, gateway: string, programs: Programs): Promise<Place> {
+async function openLocal(
+  { options, workspaceOf }: RunnerSpec,
+  gateway: string,
+  programs: ProgramFolders,
+): Promise<RunnerEnvironment> {
   const dataDir = dataFolder(options.dataDir);
   const { path: own } = ensureKeyFolder(
     join(dataDir, 'agents', folderName(workspaceOf ?? options.agentKey ?? '')),
@@ -92,7 +104,7 @@ async function localPlace({ options, workspaceOf }: Tenant, gateway: string, pro
   };
 }
 
-function noPlace(): CellaError {
+function noEnvironment(): CellaError {
   return new CellaError('CAPABILITY_MISSING', 'The executor `in-process` has no place that an agent could work in.', {
     advice: 'Make a session with `executor: "subprocess"` or `"container"`.',
   });

@@ -1,14 +1,14 @@
-/** Events of agents, made small enough for the log: long texts are cut there, and lie in a file as a whole. */
+/** Makes an agent's events small enough for the log: long texts are truncated there and kept whole in a file. */
 
 import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 
 /** How much of a text that is too large for an event the event shows. */
-const SHOWN = 4096;
+const SHOWN_CHARS = 4096;
 const MOST_ENTRIES = 200;
 
-export interface Bounds {
+export interface RecorderLimits {
   readonly eventBytes: number;
   /** The most that one turn may write to files. */
   readonly fileBytes: number;
@@ -16,18 +16,18 @@ export interface Bounds {
 
 type TurnStarted = Extract<AgentLogEvent, { type: 'turn_started' }>;
 
-export class BoundedEvents {
+export class TurnRecorder {
   readonly #outputs: Pick<OutputFiles, 'keep'>;
-  readonly #bounds: Bounds;
+  readonly #bounds: RecorderLimits;
   #kept = 0;
 
-  constructor(outputs: Pick<OutputFiles, 'keep'>, bounds: Bounds) {
+  constructor(outputs: Pick<OutputFiles, 'keep'>, bounds: RecorderLimits) {
     this.#outputs = outputs;
     this.#bounds = bounds;
   }
 
   /** A delta that is too long becomes several. */
-  async take(event: AgentEvent): Promise<AgentEvent[]> {
+  async toLogEvents(event: AgentEvent): Promise<AgentEvent[]> {
     const { eventBytes } = this.#bounds;
     const size = JSON.stringify(event).length;
     if (size <= eventBytes) return [event];
@@ -39,27 +39,27 @@ export class BoundedEvents {
       case 'agent_raw':
         return [{ ...(await this.#cut(event)) }];
       case 'plan':
-        return [{ ...event, entries: event.entries.slice(0, MOST_ENTRIES).map(shortened) }];
+        return [{ ...event, entries: event.entries.slice(0, MOST_ENTRIES).map(truncateText) }];
       case 'agent_notice':
-        return [shortened(event)];
+        return [truncateText(event)];
       case 'agent_error': {
         const { code, message, advice } = event.error;
-        const error = { code: short(code), message: short(message), advice: short(advice) };
+        const error = { code: truncate(code), message: truncate(message), advice: truncate(advice) };
         return [{ ...event, error }];
       }
       case 'agent_session':
-        return [{ ...event, tools: event.tools?.slice(0, MOST_ENTRIES).map(short) ?? [] }];
+        return [{ ...event, tools: event.tools?.slice(0, MOST_ENTRIES).map(truncate) ?? [] }];
       case 'file_changed':
-        return [{ ...event, path: short(event.path) }];
+        return [{ ...event, path: truncate(event.path) }];
       case 'usage':
         return [event];
     }
   }
 
-  async started(event: TurnStarted): Promise<TurnStarted> {
+  async turnStarted(event: TurnStarted): Promise<TurnStarted> {
     if (event.prompt.length <= this.#bounds.eventBytes) return event;
     const file = await this.#keep({ prompt: event.prompt });
-    return { ...event, prompt: short(event.prompt), ...(file ? { file } : {}) };
+    return { ...event, prompt: truncate(event.prompt), ...(file ? { file } : {}) };
   }
 
   async #cut(
@@ -67,11 +67,11 @@ export class BoundedEvents {
   ): Promise<AgentEvent> {
     if (event.type === 'agent_raw') {
       const file = await this.#keep({ native: event.native });
-      return { ...event, native: short(JSON.stringify(event.native)), ...(file ? { file } : {}) };
+      return { ...event, native: truncate(JSON.stringify(event.native)), ...(file ? { file } : {}) };
     }
     const { input } = event;
-    const large = JSON.stringify(input)?.length > SHOWN;
-    const shown = large ? { input: short(JSON.stringify(input)) } : {};
+    const large = JSON.stringify(input)?.length > SHOWN_CHARS;
+    const shown = large ? { input: truncate(JSON.stringify(input)) } : {};
     if (event.type === 'item_started') {
       const file = await this.#keep({ input });
       return { ...event, ...shown, ...(file ? { file } : {}) };
@@ -79,8 +79,8 @@ export class BoundedEvents {
     const { text, output } = event;
     const file = await this.#keep({ text, input, output });
     const texts = {
-      ...(text === undefined ? {} : { text: short(text) }),
-      ...(output === undefined ? {} : { output: short(output) }),
+      ...(text === undefined ? {} : { text: truncate(text) }),
+      ...(output === undefined ? {} : { output: truncate(output) }),
     };
     return { ...event, ...shown, ...texts, ...(file ? { file } : {}) };
   }
@@ -94,19 +94,19 @@ export class BoundedEvents {
   }
 }
 
-function shortened<T extends { readonly text: string }>(one: T): T {
-  return { ...one, text: short(one.text) };
+function truncateText<T extends { readonly text: string }>(one: T): T {
+  return { ...one, text: truncate(one.text) };
 }
 
 /** The beginning of a text, never half of a character. */
-export function short(text: string, most = SHOWN): string {
+export function truncate(text: string, most = SHOWN_CHARS): string {
   return text.length <= most ? text : text.slice(0, most).replace(/[\uD800-\uDBFF]$/, '');
 }
 
 function pieces(text: string, most: number): string[] {
   const parts: string[] = [];
   for (let rest = text; rest !== ''; ) {
-    const part = short(rest, most);
+    const part = truncate(rest, most);
     parts.push(part);
     rest = rest.slice(part.length);
   }

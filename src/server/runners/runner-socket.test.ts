@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
-import { Gate } from './gate.ts';
+import { RunnerSocket } from './runner-socket.ts';
 
 const binding = { session: 'ses_0000000000000001', executor: 'wrk_one' };
 
@@ -14,7 +14,7 @@ const PIECE = 1024 * 1024;
 async function open() {
   const folder = mkdtempSync(join(tmpdir(), 'cella-test-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const gate = await Gate.open({
+  const gate = await RunnerSocket.open({
     folder: join(folder, 'gates'),
     binding,
     hasNetwork: false,
@@ -36,7 +36,7 @@ async function open() {
   return gate;
 }
 
-async function ask(gate: Gate, path: string, token?: string, bytes?: number) {
+async function ask(gate: RunnerSocket, path: string, token?: string, bytes?: number) {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const asked = request({
     socketPath: join(gate.folder, 'socket'),
@@ -73,7 +73,7 @@ test('after a restart it is there again, in the same place', async () => {
 });
 
 /** Sends that many bytes of a message, and never its end. Gives what it is answered with, once that comes. */
-function begun(gate: Gate, bytes: number) {
+function begun(gate: RunnerSocket, bytes: number) {
   const headers = { authorization: 'Bearer cst_good' };
   const asked = request({
     socketPath: join(gate.folder, 'socket'),

@@ -1,4 +1,4 @@
-/** The executors of a server, put together with what they reach: models, the sessions' MCP servers, tokens. */
+/** What the server needs to run agents: the runner pool, wired to models, tokens and the sessions' MCP servers. */
 
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -13,30 +13,30 @@ import type { Access } from '../access/contract.ts';
 import type { Models } from '../gateway/models.ts';
 import type { Logger } from '../http/logs.ts';
 import type { McpEndpoints } from '../http/mcp-endpoints.ts';
-import type { AgentRunner, RunTurn } from '../turns/contract.ts';
-import { WorkerSettings } from './contract.ts';
-import { Conversations } from './conversations.ts';
-import type { WorkerParts } from './equip.ts';
-import type { LinkParts } from './executor-link.ts';
-import { type OpenPlace, placeOpener } from './place.ts';
-import { WorkerPool } from './pool.ts';
-import { type Programs, programFolder, programsOf } from './programs.ts';
+import type { RunTurn, TurnRunner } from '../turns/session-turns.ts';
+import type { AgentRunnerParts } from './agent-runner.ts';
+import { ConversationSync } from './conversation-sync.ts';
+import type { RunnerConnectionParts } from './runner-connection.ts';
+import { type OpenRunnerEnvironment, runnerEnvironmentOpener } from './runner-environment.ts';
+import { RunnerPool } from './runner-pool.ts';
+import { type ProgramFolders, programFolder, programFolders } from './runner-programs.ts';
+import { RunnerSettings } from './runner-spec.ts';
 
 /** Below the data folder: the sockets of executors. Whoever has no right to it reaches none of them. */
 const GATES = 'gates';
 
 export interface AgentOptions {
-  readonly workers?: Partial<WorkerSettings> | undefined;
+  readonly workers?: Partial<RunnerSettings> | undefined;
   /** In place of where they are by default. */
-  readonly programs?: Partial<Programs> | undefined;
-  readonly openPlace?: OpenPlace | undefined;
+  readonly programs?: Partial<ProgramFolders> | undefined;
+  readonly openPlace?: OpenRunnerEnvironment | undefined;
   /** In place of executors: whoever embeds the server runs the turns. */
   readonly run?: RunTurn | undefined;
   /** Told of the executors, once they can be: for whoever looks after them. */
-  readonly onPool?: ((pool: WorkerPool) => void) | undefined;
+  readonly onPool?: ((pool: RunnerPool) => void) | undefined;
 }
 
-export interface StaffParts {
+export interface AgentServiceParts {
   readonly dataDir: string;
   readonly access: Pick<Access, 'sessionTokens' | 'audit'>;
   readonly models: Models;
@@ -45,28 +45,28 @@ export interface StaffParts {
   readonly log: Logger;
 }
 
-export class Staff implements AsyncDisposable {
-  readonly pool: WorkerPool;
+export class AgentService implements AsyncDisposable {
+  readonly pool: RunnerPool;
   readonly #folder: string;
   readonly #models: Models;
   /** Undefined where others bring them. */
-  readonly #programs: Programs | undefined;
+  readonly #programs: ProgramFolders | undefined;
 
-  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace, run, onPool }: AgentOptions = {}) {
+  constructor(parts: AgentServiceParts, { workers = {}, programs = {}, openPlace, run, onPool }: AgentOptions = {}) {
     const { access, models, endpoints, log, dataDir } = parts;
-    const settings = WorkerSettings.parse(workers);
+    const settings = RunnerSettings.parse(workers);
     this.#models = models;
-    const installed = programsOf(dataDir, programs);
+    const installed = programFolders(dataDir, programs);
     this.#programs = openPlace === undefined && run === undefined ? installed : undefined;
     this.#folder = join(dataDir, GATES);
     // A server that was killed has left its own: this one alone has the data folder.
     rmSync(this.#folder, { recursive: true, force: true });
-    const shared: WorkerParts = {
+    const shared: AgentRunnerParts = {
       settings,
       tokens: access.sessionTokens,
-      open: openPlace ?? placeOpener(installed),
-      conversations: new Conversations(),
-      gates: { folder: this.#folder, models: models.gateway.handle },
+      open: openPlace ?? runnerEnvironmentOpener(installed),
+      sync: new ConversationSync(),
+      sockets: { folder: this.#folder, models: models.gateway.handle },
       mcp:
         ({ info }) =>
         async (request) => {
@@ -79,19 +79,19 @@ export class Staff implements AsyncDisposable {
       refused: (refusal) => access.audit.refused(refusal),
       log: (worker, line) => log.info({ worker, line }, 'executor'),
     };
-    this.pool = new WorkerPool(shared);
+    this.pool = new RunnerPool(shared);
     onPool?.(this.pool);
   }
 
   /** Told before anything starts, and in words that no agent has passed on. */
-  readonly admit: AgentRunner['admit'] = async ({ agent, userId }) => {
+  readonly checkCanRun: TurnRunner['checkCanRun'] = async ({ agent, userId }) => {
     const { provider } = await loadAdapter(agent);
     if (this.#programs) await programFolder(this.#programs, agent);
     await this.#models.credentials.reveal(userId, provider);
   };
 
   /** Those that there are, and what turns of them would be worked with now. */
-  async agents(): Promise<CodingAgent[]> {
+  async list(): Promise<CodingAgent[]> {
     const programs = this.#programs;
     const one = async (program: AgentProgram): Promise<CodingAgent> => {
       const { agent, title } = program;
@@ -109,14 +109,14 @@ export class Staff implements AsyncDisposable {
 }
 
 /** Undefined where keys stay behind the gateway. */
-function keysOf(models: Models): LinkParts['keyFor'] {
+function keysOf(models: Models): RunnerConnectionParts['keyFor'] {
   const { keys, addresses } = models.rules;
   if (keys === 'gateway') return undefined;
   return async ({ task, token, provider: named, executor }) => {
     const provider = ProviderName.parse(named);
     const { provider: own } = await loadAdapter(task.agent);
     if (provider !== own) throw new CellaError('FORBIDDEN', `${task.agent} has no use for a key of ${provider}.`);
-    const expected = { session: task.session.id, task: task.turn, userId: task.userId, executor };
+    const expected = { session: task.session.id, task: task.id, userId: task.userId, executor };
     const api_key = await models.giveKey({ token, provider, expected });
     return { api_key, base_url: addresses[provider].href };
   };

@@ -1,4 +1,4 @@
-/** Where the programs that run in environments lie on this host: Node, the runner, and the agents that were installed. */
+/** Where the programs that run in environments are on this host: Node, the runner and the installed agents. */
 
 import { dirname, join } from 'node:path';
 import { programsIn } from '../../agents/programs/folder.ts';
@@ -11,7 +11,7 @@ export const RUNNER_FILE = 'cella-runner.mjs';
 /** Node would open its debugger at SIGUSR1, on a port that every local user can connect to. */
 export const NO_DEBUGGER = '--disable-sigusr1';
 
-export interface Programs {
+export interface ProgramFolders {
   /** The folder of the binary `node`. */
   readonly node: string;
   /** The folder of the runner's one file. */
@@ -20,7 +20,7 @@ export interface Programs {
   readonly agents: string;
 }
 
-export function programsOf(dataDir: string, given: Partial<Programs> = {}): Programs {
+export function programFolders(dataDir: string, given: Partial<ProgramFolders> = {}): ProgramFolders {
   return {
     node: dirname(process.execPath),
     runner: packageFile('dist/runner'),
@@ -30,7 +30,7 @@ export function programsOf(dataDir: string, given: Partial<Programs> = {}): Prog
 }
 
 /** The folder of an agent below that of all agents; `AGENT_NOT_INSTALLED` where there is none. */
-export async function programFolder({ agents }: Programs, agent: AgentName): Promise<string> {
+export async function programFolder({ agents }: ProgramFolders, agent: AgentName): Promise<string> {
   const { version } = await usedProgram(agents, agentProgram(agent));
   return join(agent, version);
 }

@@ -1,4 +1,4 @@
-/** The profiles that users have set up for agents, each user's own, by name. */
+/** Each user's named agent profiles in storage. */
 
 import { z } from 'zod';
 import { AgentProfile, ProfileName } from '../../protocol/agent-profile.ts';
@@ -14,7 +14,7 @@ const MOST_CHARACTERS = 900_000;
 
 const Stored = z.object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile });
 
-export class Profiles {
+export class AgentProfiles {
   readonly #documents: DocumentStore;
 
   constructor(documents: DocumentStore) {
@@ -58,7 +58,7 @@ export class Profiles {
   }
 
   /** Of a user who is deleted. */
-  async forget(userId: string): Promise<void> {
+  async deleteAll(userId: string): Promise<void> {
     for await (const { id } of this.#every(userId)) await this.#documents.delete(COLLECTION, id);
   }
 

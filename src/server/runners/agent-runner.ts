@@ -1,0 +1,379 @@
+/** The runner of one session: starts the process in its environment, runs one turn at a time, checks that it is alive, and stops it. */
+
+import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ExecExit, Execution } from '../../environments/environment.ts';
+import { checkMode } from '../../environments/execution-environment.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Audit, SessionTokens } from '../access/contract.ts';
+import { type RunnerTurn, type TurnResult, toAgentFailure } from '../turns/turn.ts';
+import type { ConversationSync } from './conversation-sync.ts';
+import { DISCONNECT_CODES, RunnerConnection, type RunnerConnectionParts } from './runner-connection.ts';
+import { hasNetwork, type OpenRunnerEnvironment, type RunnerEnvironment } from './runner-environment.ts';
+import { RunnerSocket, type RunnerSocketParts } from './runner-socket.ts';
+import type { RunnerSettings, RunnerSpec } from './runner-spec.ts';
+
+type RunnerState =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'busy'; readonly turn: string; readonly token?: string }
+  | { readonly kind: 'dead'; readonly reason: CellaError };
+
+export class AgentRunner {
+  readonly id: string;
+  readonly tenant: RunnerSpec;
+  readonly #parts: AgentRunnerParts;
+  readonly #made: StartedRunner;
+  readonly #died = Promise.withResolvers<CellaError>();
+  #state: RunnerState = { kind: 'idle' };
+  #ping: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | undefined;
+
+  private constructor(id: string, tenant: RunnerSpec, parts: AgentRunnerParts, made: StartedRunner) {
+    this.id = id;
+    this.tenant = tenant;
+    this.#parts = parts;
+    this.#made = made;
+    const { execution, connection: link } = made;
+    void link.closed.then((reason) => this.#hungUp(reason));
+    void execution.exited.then(
+      (exit) => this.#die(runnerExited(exit, made.stderr.last)),
+      (cause) => this.#die(new CellaError('WORKER_FAILED', `The executor never began: ${String(cause)}.`, { cause })),
+    );
+    this.#pingLater();
+  }
+
+  /** `agent`: the one that it will most likely run; it is loaded ahead. */
+  static async start(id: string, tenant: RunnerSpec, agent: string, parts: AgentRunnerParts): Promise<AgentRunner> {
+    let worker: AgentRunner | undefined;
+    const made = await startRunner({ id, tenant, agent, parts, turn: () => worker?.turn });
+    worker = new AgentRunner(id, tenant, parts, made);
+    return worker;
+  }
+
+  get state(): RunnerState['kind'] {
+    return this.#state.kind;
+  }
+
+  /** The one that it has now. */
+  get turn(): string | undefined {
+    return this.#state.kind === 'busy' ? this.#state.turn : undefined;
+  }
+
+  /** Resolves with the reason when it has ended. */
+  get died(): Promise<CellaError> {
+    return this.#died.promise;
+  }
+
+  /** That of the turn, while it is good. */
+  get #token(): string | undefined {
+    return this.#state.kind === 'busy' ? this.#state.token : undefined;
+  }
+
+  get #reason(): CellaError | undefined {
+    return this.#state.kind === 'dead' ? this.#state.reason : undefined;
+  }
+
+  get socket(): Pick<RunnerSocket, 'restart'> {
+    return this.#made.socket;
+  }
+
+  /** Rejects where the executor has failed; the turn that it had is over by that. */
+  async run(task: RunnerTurn): Promise<TurnResult> {
+    if (this.#state.kind !== 'idle') throw new CellaError('WORKER_FAILED', `The executor ${this.id} is ${this.state}.`);
+    this.#state = { kind: 'busy', turn: task.id };
+    using waiting = stopDeadline(task.signal, this.#parts.settings.stopMs, (late) => this.#die(late));
+    const performed = this.#perform(task);
+    performed.catch(() => {}); // told, unless nobody waits for it any more
+    try {
+      return await Promise.race([performed, waiting.over]);
+    } catch (error) {
+      throw this.#reason ?? error;
+    } finally {
+      if (this.state === 'busy') this.#state = { kind: 'idle' };
+    }
+  }
+
+  /** TERM, then KILL of all that it has started. May be called again. */
+  close(reason: string): Promise<void> {
+    this.#closing ??= this.#close(runnerClosed(reason));
+    return this.#closing;
+  }
+
+  async #perform(task: RunnerTurn): Promise<TurnResult> {
+    const { sync: conversations, settings } = this.#parts;
+    const { environment: place, connection: link } = this.#made;
+    checkMode(task.mode, place.environment);
+    await place.programDir(task.agent);
+    let conversation = await conversations.prepare(place, task);
+    const emit: RunnerTurn['emit'] = (event) => {
+      if (event.type === 'agent_session') conversation = event.conversation;
+      return task.emit(event);
+    };
+    const told = await this.#execute({ ...task, conversation, emit });
+    if (conversation !== undefined && this.#reason === undefined) {
+      const named = conversation;
+      const read = () => link.readTranscript(task, named, settings.pingMs);
+      await conversations.save(place, task, named, read).catch((error) => this.#note(error));
+    }
+    return told;
+  }
+
+  /** Under a token of its own, which is no good once the turn has ended; nor is what was opened with it. */
+  async #execute(task: RunnerTurn): Promise<TurnResult> {
+    const { tokens, settings } = this.#parts;
+    const { connection: link, socket: gate } = this.#made;
+    const binding = { session: task.session.id, task: task.id, executor: this.id };
+    const limits = { ttlMs: settings.tokenMs, mostUses: settings.tokenUses };
+    const token = await tokens.issue({ userId: task.userId }, binding, limits);
+    if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id, token };
+    // Where it does not listen, it is ended.
+    const stop = () => void link.stopTurn(task.id, settings.stopMs).catch(() => {});
+    task.signal.addEventListener('abort', stop, { once: true });
+    try {
+      const running = link.execute(task, token);
+      if (task.signal.aborted) stop();
+      const { status, conversation, token_usage: usage, error } = await running;
+      // The agent has it in its provider's words; whoever prompts can do something about ours.
+      const refused = this.#parts.refusalOf(task.id);
+      const told = status === 'failed' && refused ? toAgentFailure(refused) : error;
+      return { status, conversation, usage, error: told };
+    } catch (error) {
+      // How it ended says more than that it did.
+      if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
+      throw error;
+    } finally {
+      task.signal.removeEventListener('abort', stop);
+      // Before it is revoked: that it is no good then is no reason to end the executor.
+      if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id };
+      await tokens.revoke(task.id);
+      gate.closeConnections();
+    }
+  }
+
+  #note(error: unknown): void {
+    this.#parts.log(this.id, `its transcript could not be kept: ${error instanceof Error ? error.message : error}`);
+  }
+
+  #pingLater(): void {
+    const { pingEveryMs, pingMs } = this.#parts.settings;
+    this.#ping = setTimeout(async () => {
+      try {
+        await this.#made.connection.ping(pingMs);
+        await this.#checkToken();
+        if (this.#state.kind !== 'dead') this.#pingLater();
+      } catch (cause) {
+        this.#die(new CellaError('WORKER_FAILED', 'The executor does not answer any more.', { cause }));
+      }
+    }, pingEveryMs).unref();
+  }
+
+  /** A turn that says nothing, and calls nobody, ends too where its user was disabled, or its token has expired. */
+  async #checkToken(): Promise<void> {
+    const token = this.#token;
+    if (token === undefined) return;
+    const { tokens, log } = this.#parts;
+    await tokens.look(token).catch((error: unknown) => {
+      if (this.#token !== token) return; // its turn has ended meanwhile
+      if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') this.#die(error);
+      else log(this.id, `its token could not be looked at: ${String(error)}`);
+    });
+  }
+
+  /** A program that ends closes its connection first: how it ended is told a moment later. */
+  async #hungUp(reason: CellaError): Promise<void> {
+    if (reason.code === 'RUNNER_GONE') {
+      await Promise.race([this.#made.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
+    }
+    this.#die(reason);
+  }
+
+  /** The first reason counts. */
+  #die(reason: CellaError): void {
+    if (this.#state.kind === 'dead') return;
+    this.#state = { kind: 'dead', reason };
+    clearTimeout(this.#ping);
+    this.#made.connection.disconnect(reason);
+    this.#died.resolve(reason);
+    this.#closing ??= this.#end();
+    void this.#closing.catch((error) => this.#parts.log(this.id, `could not be ended: ${String(error)}`));
+  }
+
+  async #close(reason: CellaError): Promise<void> {
+    const { graceMs } = this.#parts.settings;
+    const { connection: link } = this.#made;
+    clearTimeout(this.#ping);
+    if (this.#state.kind !== 'dead') await link.shutdown(reason.message, graceMs).catch(() => {}); // it is ended anyway
+    this.#die(reason);
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
+    const { execution, stack } = this.#made;
+    execution.kill({ graceMs: this.#parts.settings.graceMs });
+    await execution.exited.catch(() => {}); // it never began
+    await stack.disposeAsync();
+  }
+}
+
+export interface AgentRunnerParts {
+  readonly settings: RunnerSettings;
+  readonly tokens: SessionTokens;
+  readonly open: OpenRunnerEnvironment;
+  readonly sync: ConversationSync;
+  readonly sockets: Pick<RunnerSocketParts, 'folder' | 'models'>;
+  readonly mcp: (tenant: RunnerSpec) => RunnerSocketParts['mcp'];
+  readonly keyFor?: RunnerConnectionParts['keyFor'];
+  /** Why the gateway refused the last call of a turn. */
+  readonly refusalOf: (turn: string) => CellaError | undefined;
+  /** Told of an executor that breaks the rules. */
+  readonly refused: Audit['refused'];
+  readonly log: (worker: string, line: string) => void;
+}
+
+interface StartedRunner {
+  readonly environment: RunnerEnvironment;
+  readonly socket: RunnerSocket;
+  readonly execution: Execution;
+  readonly connection: RunnerConnection;
+  readonly stderr: StderrLog;
+  readonly stack: AsyncDisposableStack;
+}
+
+interface StartOptions {
+  readonly id: string;
+  readonly tenant: RunnerSpec;
+  /** The one that it will most likely run; it is loaded ahead. */
+  readonly agent: string;
+  readonly parts: AgentRunnerParts;
+  /** The turn that runs now, for what is told of its place meanwhile. */
+  readonly turn: () => string | undefined;
+}
+
+async function startRunner({ id, tenant, agent, parts, turn }: StartOptions): Promise<StartedRunner> {
+  await using stack = new AsyncDisposableStack();
+  const { settings, tokens, sockets: gates, mcp, keyFor, log } = parts;
+  const session = tenant.info.id;
+  const onError = (error: unknown) => log(id, `unexpected: ${String(error)}`);
+  stack.defer(() => tokens.revokeExecutor(id));
+  const binding = { session, executor: id };
+  const gate = stack.use(
+    await RunnerSocket.open({
+      ...{ ...gates, binding, hasNetwork: hasNetwork(tenant), tokens, mcp: mcp(tenant), onError },
+      refused: ({ code, message }) =>
+        parts.refused({ kind: 'session_token', userId: tenant.info.ownerId, session, detail: message, code }),
+    }),
+  );
+  const place = await parts.open(tenant, gate.folder, (attempt) => tenant.tellDenied(attempt, turn()));
+  stack.use(place.environment);
+  const execution = await place.environment.exec([...place.runner, 'serve'], { stdin: 'pipe', cwd: place.cwd });
+  const words = new StderrLog(execution.stderr, (line) => log(id, line));
+  const { stdin, stdout } = execution;
+  if (!stdin) throw new CellaError('WORKER_FAILED', 'The executor has no input.');
+  const link = new RunnerConnection(
+    { stdin, stdout },
+    { runnerId: id, sessionId: session, environment: place, tokens, keyFor, onUnforeseen: onError },
+  );
+  void link.closed.then(({ code, message }) => {
+    const refusal = { userId: tenant.info.ownerId, session, detail: message, code };
+    if (DISCONNECT_CODES.has(code)) parts.refused({ kind: 'runner_protocol', ...refusal });
+  });
+  stack.defer(() => link.disconnect(runnerClosed('it was not needed')));
+  const never = execution.exited.then((exit) => Promise.reject(runnerExited(exit, words.last)));
+  never.catch(() => {}); // told where it matters
+  await Promise.race([waitForHello(link.hello(agent, settings.startMs), never), never]);
+  return { environment: place, socket: gate, execution, connection: link, stderr: words, stack: stack.move() };
+}
+
+/** How it ended says more than that its connection did, and is told a moment later. */
+async function waitForHello(hello: Promise<void>, never: Promise<never>): Promise<void> {
+  try {
+    await hello;
+  } catch (error) {
+    if (error instanceof CellaError && error.code === 'RUNNER_GONE') {
+      await Promise.race([never, delay(EXIT_MS, undefined, { ref: false })]);
+    }
+    throw error;
+  }
+}
+
+interface StopDeadline extends Disposable {
+  /** Rejects when it is over; never resolves. */
+  readonly over: Promise<never>;
+}
+
+/** It begins when `signal` aborts. */
+function stopDeadline(signal: AbortSignal, stopMs: number, onOver: (late: CellaError) => void): StopDeadline {
+  const over = Promise.withResolvers<never>();
+  over.promise.catch(() => {}); // lost to the turn's own end
+  let timer: NodeJS.Timeout | undefined;
+  const begin = () => {
+    timer = setTimeout(() => {
+      const late = new CellaError('WORKER_FAILED', `The turn did not end within ${stopMs} ms after it was stopped.`);
+      over.reject(late);
+      onOver(late);
+    }, stopMs);
+  };
+  signal.addEventListener('abort', begin, { once: true });
+  if (signal.aborted) begin();
+  return {
+    over: over.promise,
+    [Symbol.dispose]: () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', begin);
+    },
+  };
+}
+
+/** How long the end of a program may come after that of its connection, on a busy machine: it says how it ended. */
+const EXIT_MS = 10_000;
+
+function runnerClosed(why: string): CellaError {
+  return new CellaError('WORKER_FAILED', `The executor was ended: ${why}.`);
+}
+
+function runnerExited({ code, signal, outOfMemory }: ExecExit, words: string): CellaError {
+  if (outOfMemory) {
+    const message = `The executor was ended by ${signal}: the memory that its session may have was used up.`;
+    return new CellaError('WORKER_OUT_OF_MEMORY', message, { details: { signal } });
+  }
+  const how = signal === undefined ? `with exit code ${code}` : `by ${signal}`;
+  const said = words === '' ? '' : ` Its last words: ${words}`;
+  return new CellaError('WORKER_FAILED', `The executor has ended ${how}.${said}`, {
+    details: signal === undefined ? { code } : { signal },
+  });
+}
+
+const MOST_LINE = 2000;
+const MOST_LINES = 10_000;
+/** A session token is no good after its task, and is nobody's business before. */
+const TOKEN = /cst_[0-9A-Za-z_-]+/g;
+const CONTROLS = /[^\P{Cc}\t]/gu;
+
+class StderrLog {
+  #last = '';
+  #rest = '';
+  #count = 0;
+
+  constructor(stream: Readable, told: (line: string) => void) {
+    const decoder = new StringDecoder('utf8');
+    stream.on('data', (chunk: Buffer) => {
+      const parts = (this.#rest + decoder.write(chunk)).split('\n');
+      this.#rest = (parts.pop() ?? '').slice(0, MOST_LINE);
+      for (const part of parts) this.#take(part, told);
+    });
+    stream.on('end', () => this.#take(this.#rest, told));
+    stream.on('error', () => {}); // its end tells all there is to tell
+  }
+
+  get last(): string {
+    return this.#last;
+  }
+
+  #take(raw: string, told: (line: string) => void): void {
+    const line = raw.slice(0, MOST_LINE).replace(TOKEN, 'cst_…').replace(CONTROLS, '?').trim();
+    if (line === '') return;
+    this.#last = line.slice(0, 500);
+    if (++this.#count <= MOST_LINES) told(line);
+  }
+}

@@ -1,0 +1,66 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { RunnerTurn } from '../turns/turn.ts';
+import { ActiveTurn, readWholeTranscript } from './runner-connection.ts';
+
+const turn = 'trn_0000000000000001';
+const notice: AgentEvent = { type: 'agent_notice', turn, text: 'hello' };
+const revoked = () => Promise.reject(new CellaError('UNAUTHENTICATED', 'This session token was revoked.'));
+
+/** Collects what nobody has caught: in a server it would be the end of all sessions. */
+function uncaught(): unknown[] {
+  const found: unknown[] = [];
+  const note = (error: unknown) => found.push(error);
+  process.on('unhandledRejection', note);
+  onTestFinished(() => void process.off('unhandledRejection', note));
+  return found;
+}
+
+function assignmentThat(emit: RunnerTurn['emit']): ActiveTurn {
+  return new ActiveTurn({ id: turn, emit } as RunnerTurn, 'cst_one');
+}
+
+test('a token that is revoked while an earlier message is written ends that message alone', async () => {
+  const found = uncaught();
+  const writing = Promise.withResolvers<void>();
+  const assignment = assignmentThat(() => writing.promise);
+  const first = assignment.addEvent(1, notice, Promise.resolve());
+  const second = assignment.addEvent(2, notice, revoked());
+  await setImmediate();
+  writing.resolve();
+  await first;
+  await expect(second).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+  expect(found).toEqual([]);
+});
+
+test('a message that is out of order under a token that is no good is refused for its order', async () => {
+  const found = uncaught();
+  const assignment = assignmentThat(async () => {});
+  await expect(assignment.addEvent(7, notice, revoked())).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
+  await setImmediate();
+  expect(found).toEqual([]);
+});
+
+const told = (parts: readonly string[]) => async (part: number) => ({
+  found: true,
+  text: parts[part] ?? '',
+  parts: parts.length,
+});
+
+test('a transcript is put together from its parts, and may be empty or not there', async () => {
+  expect(await readWholeTranscript('talk', told(['one\n', 'two\n']))).toBe('one\ntwo\n');
+  expect(await readWholeTranscript('talk', told([]))).toBe('');
+  expect(await readWholeTranscript('talk', async () => ({ found: false, text: 'x', parts: 3 }))).toBeUndefined();
+});
+
+test('an executor that goes on without end is not listened to', async () => {
+  const empty = async () => ({ found: true, text: '', parts: 1000 });
+  await expect(readWholeTranscript('talk', empty)).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
+  const dripping = async () => ({ found: true, text: 'x', parts: Number.MAX_SAFE_INTEGER });
+  await expect(readWholeTranscript('talk', dripping)).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
+  const piece = 'x'.repeat(4 * 1024 * 1024);
+  const endless = async (part: number) => ({ found: true, text: piece, parts: part + 2 });
+  await expect(readWholeTranscript('talk', endless)).rejects.toMatchObject({ code: 'TOO_LARGE' });
+});

@@ -1,0 +1,189 @@
+/** The turns of a session in storage: records, transcripts, recovery after a server has ended, and the conversation so far. */
+
+import { z } from 'zod';
+import type { Conversation } from '../../protocol/api/agent-routes.ts';
+import { emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
+import { isTurnOver, TurnInfo } from '../../protocol/turn.ts';
+import type { DocumentStore, TranscriptStore } from '../../storage/contract.ts';
+import type { LogState } from '../events/session-log.ts';
+import { type EveryDocument, everyDocument } from '../every-document.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
+import type { TurnPage } from './session-turns.ts';
+import { interrupted, toAgentFailure } from './turn.ts';
+
+const COLLECTION = 'turns';
+/** Of one session; the oldest go first. */
+const MOST_RECORDS = 1000;
+/** So many more are kept until it is worth looking for the oldest. */
+const SLACK = 100;
+
+const TurnRecord = TurnInfo.extend({
+  /** The name of the request that brought it, where it had an Idempotency-Key, and a digest of what was asked. */
+  request: z.string().optional(),
+  asked: z.string().optional(),
+});
+export type TurnRecord = z.infer<typeof TurnRecord>;
+
+export class TurnRecords {
+  readonly #documents: DocumentStore;
+  readonly #sessionId: string;
+  #since = 0;
+
+  constructor(documents: DocumentStore, sessionId: string) {
+    this.#documents = documents;
+    this.#sessionId = sessionId;
+  }
+
+  /** Durable when it resolves. */
+  async put(record: TurnRecord): Promise<void> {
+    await this.#documents.put(COLLECTION, this.#id(record.id), record);
+  }
+
+  /** Of one that is new; now and then the oldest make room. */
+  async add(record: TurnRecord): Promise<void> {
+    await this.put(record);
+    if (++this.#since < SLACK) return;
+    this.#since = 0;
+    const ids = (await this.#all()).filter(isTurnOver).map(({ id }) => id);
+    for (const id of ids.slice(0, Math.max(0, ids.length - MOST_RECORDS))) await this.delete(id);
+  }
+
+  async find(turn: string): Promise<TurnRecord | undefined> {
+    const document = await this.#documents.get(COLLECTION, this.#id(turn));
+    const record = TurnRecord.safeParse(document?.value);
+    return record.success ? record.data : undefined;
+  }
+
+  async get(turn: string): Promise<TurnRecord> {
+    const record = await this.find(turn);
+    if (record) return record;
+    throw new CellaError('NOT_FOUND', `The session has no turn ${turn}, or it is no longer kept.`);
+  }
+
+  async byRequest(name: string): Promise<TurnRecord | undefined> {
+    return (await this.#all()).findLast(({ request }) => request === name);
+  }
+
+  async page({
+    limit = 100,
+    before,
+  }: {
+    readonly limit?: number;
+    readonly before?: string | undefined;
+  }): Promise<TurnPage> {
+    const older = (await this.#all()).filter(({ id }) => before === undefined || id < before).toReversed();
+    const turns = older.slice(0, limit).map(toTurnInfo);
+    return { turns, ...(older.length > limit ? { next: turns.at(-1)?.id } : {}) };
+  }
+
+  /** Oldest first. */
+  all(): Promise<TurnRecord[]> {
+    return this.#all();
+  }
+
+  async delete(turn: string): Promise<void> {
+    await this.#documents.delete(COLLECTION, this.#id(turn));
+  }
+
+  /** Every one of the session, those too that cannot be read. */
+  async remove(): Promise<void> {
+    for await (const { id } of this.#every()) await this.#documents.delete(COLLECTION, id);
+  }
+
+  async #all(): Promise<TurnRecord[]> {
+    const records: TurnRecord[] = [];
+    for await (const { value } of this.#every()) {
+      const record = TurnRecord.safeParse(value);
+      if (record.success) records.push(record.data);
+    }
+    return records;
+  }
+
+  #every(): AsyncGenerator<EveryDocument> {
+    return everyDocument(this.#documents, COLLECTION, { prefix: this.#id('') });
+  }
+
+  #id(turn: string): string {
+    return `${this.#sessionId}/${turn}`;
+  }
+}
+
+/** What others are told of it. */
+export function toTurnInfo({ request, asked, ...info }: TurnRecord): TurnInfo {
+  return info;
+}
+
+/**
+ * A record is finished before its `turn_ended` is written: what has not ended in its record has not ended in the log, and
+ * what has may still be open there. Gives the events that the log lacks.
+ */
+export async function recoverTurns(records: TurnRecords, position: LogState): Promise<SessionEventBody[]> {
+  const endings: SessionEventBody[] = [];
+  const open = new Set(position.turns);
+  for (const record of await records.all()) {
+    if (isTurnOver(record)) {
+      if (open.delete(record.id)) endings.push(endedEvent(record));
+      continue;
+    }
+    const ended: TurnRecord = {
+      ...record,
+      status: 'interrupted',
+      endedAt: Date.now(),
+      error: toAgentFailure(interrupted()),
+    };
+    await records.put(ended);
+    open.delete(record.id);
+    endings.push(endedEvent(ended));
+  }
+  // Somebody has deleted the record: the log tells of it all the same.
+  for (const turn of open) endings.push({ type: 'turn_ended', turn, status: 'interrupted' });
+  return endings;
+}
+
+export function endedEvent({ id, status, usage, error }: TurnRecord): SessionEventBody {
+  return {
+    type: 'turn_ended',
+    turn: id,
+    status: status === 'queued' || status === 'running' ? 'interrupted' : status,
+    ...(usage === undefined ? {} : { usage }),
+    ...(error === undefined ? {} : { error }),
+  };
+}
+
+export class StoredTranscripts {
+  readonly #store: TranscriptStore;
+  readonly #key: string;
+
+  constructor(store: TranscriptStore, key: string) {
+    this.#store = store;
+    this.#key = key;
+  }
+
+  get(conversation: string): Promise<{ revision: number; text: string } | undefined> {
+    return this.#store.get(this.#key, conversation);
+  }
+
+  /** Agents only ever add to a conversation: a text that is no longer than the one that is kept is older, or the same. */
+  async save(conversation: string, text: string): Promise<void> {
+    const there = await this.get(conversation);
+    if (there && there.text.length >= text.length) return;
+    await this.#store.put(this.#key, conversation, { revision: (there?.revision ?? 0) + 1, text });
+  }
+}
+
+export async function readConversationState(
+  session: Pick<ServerSession, 'events' | 'position'>,
+): Promise<Conversation> {
+  const { floor, last } = await session.position();
+  let [state, seq] = [emptyConversation, floor];
+  if (last <= floor) return { seq: last, state };
+  for await (const item of session.events({ after: floor })) {
+    if (item.type === 'floor') continue;
+    state = reduceLogged(state, item);
+    seq = item.seq;
+    if (seq >= last) break;
+  }
+  return { seq, state };
+}
