@@ -88,8 +88,6 @@ export interface RuleBook {
   delete(id: string): Promise<void>;
 }
 
-export type SessionPermissions = SessionPermissions;
-
 interface SessionPermissionsParts {
   readonly sessionId: string;
   /** The id of the user whose session it is. */

@@ -10,7 +10,7 @@ import { newTurnId } from '../ids.ts';
 import { fingerprint, idempotencyName } from '../sessions/idempotency.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
-import { type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './turn.ts';
+import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './turn.ts';
 import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
 import { truncate } from './turn-recorder.ts';
 import { StoredTranscripts, type TurnRecord, TurnRecords, toTurnInfo } from './turn-records.ts';
@@ -51,19 +51,7 @@ interface StopTurnsRequest {
   readonly all?: boolean | undefined;
 }
 
-/** The turns of one session: one at a time, in the order in which they were accepted. */
-interface SessionTurnsApi {
-  prompt(wish: PromptRequest): Promise<AcceptedTurn>;
-  /** A prompt is about to come: whether what would run it is there, or is being started. Rejects where it could only fail. */
-  prestart(wish: { readonly agent: AgentName; readonly by: string }): Promise<boolean>;
-  /** Gives those that were stopped; they have ended when it resolves. */
-  stop(wish?: StopTurnsRequest): Promise<readonly string[]>;
-  get(turn: string): Promise<TurnInfo>;
-  /** Newest first. */
-  list(options?: { readonly limit?: number; readonly before?: string | undefined }): Promise<TurnPage>;
-  /** The last conversation, or the named one; `NOT_FOUND`. */
-  transcript(conversation?: string): Promise<Transcript>;
-}
+export type SessionTurnsApi = SessionTurns;
 
 export interface TurnPage {
   readonly turns: TurnInfo[];
@@ -108,7 +96,7 @@ type AdmittedTurn =
   | { readonly known: SessionTurn; readonly isNew: true }
   | { readonly known: SessionTurn | TurnRecord; readonly isNew: false };
 
-export class SessionTurns implements SessionTurnsApi {
+export class SessionTurns {
   readonly #parts: SessionTurnsParts;
   readonly #records: TurnRecords;
   readonly #transcripts: StoredTranscripts;
@@ -148,6 +136,7 @@ export class SessionTurns implements SessionTurnsApi {
     return !before && isNew ? this.#accepted(known) : toJoinedTurn(known, asked, this.#ahead(known.id));
   }
 
+  /** Starts a runner for a prompt that is about to come. True if one runs or starts. Rejects if a turn could only fail. */
   async prestart({ agent, by }: { readonly agent: AgentName; readonly by: string }): Promise<boolean> {
     this.#checkOpen();
     this.#parts.requireConfirmed();
@@ -157,6 +146,7 @@ export class SessionTurns implements SessionTurnsApi {
     return await agents.prestart(session, agent);
   }
 
+  /** Returns the turns that were stopped. They have ended when it resolves. */
   async stop({ turn, all = false }: StopTurnsRequest = {}): Promise<readonly string[]> {
     const wanted = [...this.#live.values()].filter(({ id, record }) =>
       turn === undefined ? all || record.status === 'running' : id === turn,
@@ -173,10 +163,12 @@ export class SessionTurns implements SessionTurnsApi {
     return live ? liveInfo(live, this.#ahead(turn)) : toTurnInfo(await this.#records.get(turn));
   }
 
+  /** Newest first. */
   list(options: { readonly limit?: number; readonly before?: string | undefined } = {}): Promise<TurnPage> {
     return this.#records.page(options);
   }
 
+  /** The last conversation, or the named one. Throws `NOT_FOUND`. */
   async transcript(conversation?: string): Promise<Transcript> {
     const last = (await this.#records.all()).findLast((record) =>
       conversation === undefined ? record.conversation !== undefined : record.conversation === conversation,
@@ -350,10 +342,4 @@ function idempotencyConflict(): CellaError {
 function turnRunning(turn: string | undefined): CellaError {
   const details = turn === undefined ? {} : { turn };
   return new CellaError('TURN_RUNNING', 'The agent of this session has a turn already.', { details });
-}
-
-export function noAgentsError(): CellaError {
-  return new CellaError('CAPABILITY_MISSING', 'This server runs no agents.', {
-    advice: 'Start it with `cella serve`, and install an agent: `cella agents install claude`.',
-  });
 }

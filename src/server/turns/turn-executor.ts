@@ -6,8 +6,15 @@ import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import { noAgentsError, type TurnRunner } from './session-turns.ts';
-import { type FinalResult, finalResult, resultOfFailure, type SessionTurn, type TurnResult } from './turn.ts';
+import type { TurnRunner } from './session-turns.ts';
+import {
+  type FinalResult,
+  finalResult,
+  noAgentsError,
+  resultOfFailure,
+  type SessionTurn,
+  type TurnResult,
+} from './turn.ts';
 import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';
 import { endedEvent, type StoredTranscripts, type TurnRecord, type TurnRecords, toTurnInfo } from './turn-records.ts';
 

@@ -171,3 +171,9 @@ export function toAgentFailure(cause: unknown): AgentFailure {
   const { code, message, advice } = error.toJSON();
   return { code, message, advice };
 }
+
+export function noAgentsError(): CellaError {
+  return new CellaError('CAPABILITY_MISSING', 'This server runs no agents.', {
+    advice: 'Start it with `cella serve`, and install an agent: `cella agents install claude`.',
+  });
+}
