@@ -6,8 +6,7 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { MOST_TRANSCRIPT } from '../../protocol/turn.ts';
 import type { AgentSetup } from '../contract.ts';
-import { checkFolder, elsewhere, readTexts, replaceText } from './home-files.ts';
-import { conversationsDir } from './own-folder.ts';
+import { checkFolder, conversationsDir, elsewhere, readTexts, replaceText } from './home-files.ts';
 
 /** It becomes a file name: nothing else is taken. */
 const Conversation = z.uuid();

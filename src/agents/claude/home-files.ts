@@ -1,12 +1,20 @@
 /** Files of the session's home, which code of the kernel writes to: what is no file there, has no end or leads elsewhere is not touched. */
 
 import { constants, open, readlink, realpath, rename, rm } from 'node:fs/promises';
-import { basename, dirname, relative, sep } from 'node:path';
+import { basename, dirname, join, relative, sep } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkTranscriptLength } from '../../protocol/turn.ts';
+import type { AgentSetup } from '../contract.ts';
 import { type HeldFolder, holdFolder } from './held-folder.ts';
 
+/** The folder of conversations in the program's configuration folder. */
+export const CONVERSATIONS = 'projects';
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+
+/** Where conversations are kept between turns. */
+export function conversationsDir({ homeDir }: Pick<AgentSetup, 'homeDir'>): string {
+  return join(homeDir, '.claude', CONVERSATIONS);
+}
 
 /** TOO_LARGE past `most` bytes of all of them together. */
 export async function readTexts(homeDir: string, paths: readonly string[], most: number): Promise<string[]> {

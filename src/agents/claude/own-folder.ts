@@ -9,9 +9,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentSetup } from '../contract.ts';
-import { makeFolder } from './home-files.ts';
+import { CONVERSATIONS, conversationsDir, makeFolder } from './home-files.ts';
 
-const CONVERSATIONS = 'projects';
 /** Also in confine.py. */
 const ARGV_WORD = 'cella-argv';
 
@@ -36,11 +35,6 @@ export const NO_HOME = '/dev/null';
 /** A program and its arguments as one that takes them: the program would join them with spaces, and a shell would take them apart. */
 export function confinedArgv(argv: readonly string[]): { readonly command: string; readonly args: readonly string[] } {
   return { command: ARGV_WORD, args: [Buffer.from(argv.join('\0')).toString('hex')] };
-}
-
-/** Where conversations are kept between turns. */
-export function conversationsDir({ homeDir }: Pick<AgentSetup, 'homeDir'>): string {
-  return join(homeDir, '.claude', CONVERSATIONS);
 }
 
 /** In the folder for what is passing, which every enclosure has for itself. */
