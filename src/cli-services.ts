@@ -48,21 +48,22 @@ async function build(engine: Engine, request: ImageRequest, version: string, wor
 
 export const programsHere: Programs = {
   installAgent: async ({ agent, dataDir, version }, work) => {
-    const [{ agentProgram }, { installProgram }, { programsIn }, folder] = await Promise.all([
+    const [{ agentProgram }, { installProgram }, { programsDir: programsIn }, folder] = await Promise.all([
       import('./agents/registry.ts'),
-      import('./agents/programs/install.ts'),
-      import('./agents/programs/folder.ts'),
+      import('./agents/install-program.ts'),
+      import('./agents/installed-programs.ts'),
       dataFolderOf(dataDir),
     ]);
     const program = agentProgram(agent);
     return { agent, ...(await installProgram(program, { programs: programsIn(folder), version, ...work })) };
   },
   listAgentPrograms: async (dataDir) => {
-    const [{ agentPrograms }, { installedVersions, programsIn }, { findUsed }] = await Promise.all([
-      import('./agents/registry.ts'),
-      import('./agents/programs/folder.ts'),
-      import('./agents/programs/used.ts'),
-    ]);
+    const [{ agentPrograms }, { installedVersions, programsDir: programsIn }, { findActiveVersion: findUsed }] =
+      await Promise.all([
+        import('./agents/registry.ts'),
+        import('./agents/installed-programs.ts'),
+        import('./agents/installed-programs.ts'),
+      ]);
     const programs = programsIn(dataDir);
     return await Promise.all(
       agentPrograms.map(async (program): Promise<AgentProgramEntry> => {
@@ -74,10 +75,10 @@ export const programsHere: Programs = {
     );
   },
   removeAgent: async ({ agent, dataDir, version }) => {
-    const [{ agentProgram }, { removeProgram }, { programsIn }] = await Promise.all([
+    const [{ agentProgram }, { removeProgram }, { programsDir: programsIn }] = await Promise.all([
       import('./agents/registry.ts'),
-      import('./agents/programs/install.ts'),
-      import('./agents/programs/folder.ts'),
+      import('./agents/install-program.ts'),
+      import('./agents/installed-programs.ts'),
     ]);
     return await removeProgram(programsIn(dataDir), agentProgram(agent), version);
   },

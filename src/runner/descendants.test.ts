@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { runs, startHalfDead } from '../../test/support/half-dead.ts';
-import { endBelow } from './descendants.ts';
+import { killSubtree } from './descendants.ts';
 
 test.runIf(process.platform === 'linux')(
   'a process whose first thread has ended is found alive, and what it has started',
   async () => {
     const { root, pids } = await startHalfDead();
     expect(pids.map(runs)).toEqual([true, true]);
-    expect(await endBelow(root, new Set())).toBe(true);
+    expect(await killSubtree(root, new Set())).toBe(true);
     await expect.poll(() => pids.map(runs)).toEqual([false, false]);
   },
 );

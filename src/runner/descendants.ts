@@ -54,7 +54,7 @@ const ROUND_MS = 5;
  * Ends what came from `root`, which adopts whoever has lost its parent, but for this process and what is spared. False
  * where it finds no end.
  */
-export async function endBelow(root: number, spared: ReadonlySet<number>): Promise<boolean> {
+export async function killSubtree(root: number, spared: ReadonlySet<number>): Promise<boolean> {
   for (let round = 0; round < MOST_ROUNDS; round += 1) {
     const left = treeBelow(root, spared).filter((pid) => pid !== process.pid);
     if (left.length === 0) return true;

@@ -2,19 +2,18 @@
 
 import { finished } from 'node:stream/promises';
 import { CellaError } from '../protocol/errors.ts';
-import type { AgentSource } from './agents.ts';
-import type { Command } from './commands/command.ts';
-import { JsonOutput, readJson } from './commands/io.ts';
+import type { AgentLoader } from './agent-turn.ts';
 import { killDescendants } from './descendants.ts';
-import { claimStreams, type OwnStreams } from './streams.ts';
+import { claimStreams, type RunnerStreams } from './runner-process.ts';
+import { JsonOutput, readJson, type StdioCommand } from './stdio-commands.ts';
 
-const commands: Readonly<Record<string, () => Promise<Command>>> = {
-  'setup-session': async () => (await import('./commands/setup-session.ts')).setupSession,
-  'execute-query': async () => (await import('./commands/execute-query.ts')).executeQuery,
-  'read-transcript': async () => (await import('./commands/read-transcript.ts')).readTranscript,
+const commands: Readonly<Record<string, () => Promise<StdioCommand>>> = {
+  'setup-session': async () => (await import('./stdio-commands.ts')).setupSession,
+  'execute-query': async () => (await import('./stdio-commands.ts')).executeQuery,
+  'read-transcript': async () => (await import('./stdio-commands.ts')).readTranscript,
 };
 
-export async function run(argv: readonly string[], agents: AgentSource): Promise<never> {
+export async function run(argv: readonly string[], agents: AgentLoader): Promise<never> {
   const streams = claimStreams();
   process.once('exit', () => killDescendants());
   // Node would open its debugger at this signal, on a port that every local user can connect to.
@@ -26,7 +25,7 @@ export async function run(argv: readonly string[], agents: AgentSource): Promise
   const [name, ...rest] = argv;
   const code =
     name === 'serve' && rest.length === 0
-      ? await (await import('./serve/serve.ts')).serve(streams, agents, stop.signal)
+      ? await (await import('./rpc-server.ts')).serve(streams, agents, stop.signal)
       : await runCommand(name, rest, streams, agents, stop.signal);
   streams.output.end();
   // What cannot be written any more is no reason to stay.
@@ -37,8 +36,8 @@ export async function run(argv: readonly string[], agents: AgentSource): Promise
 async function runCommand(
   name: string | undefined,
   rest: readonly string[],
-  { input, output: stream }: OwnStreams,
-  agents: AgentSource,
+  { input, output: stream }: RunnerStreams,
+  agents: AgentLoader,
   stop: AbortSignal,
 ): Promise<number> {
   const output = new JsonOutput(stream);

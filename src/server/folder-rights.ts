@@ -5,7 +5,7 @@
 
 import type { Stats } from 'node:fs';
 import { constants, open, stat } from 'node:fs/promises';
-import { programsIn } from '../agents/programs/folder.ts';
+import { programsDir } from '../agents/installed-programs.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { systemCode } from '../storage/file/file-errors.ts';
 
@@ -15,7 +15,7 @@ const KEY_OPEN_TO_OTHERS = 0o027;
 
 /** A sticky bit is no excuse: others could not take files away, and could still put theirs where none is yet. */
 export async function checkFolderRights(dataDir: string): Promise<void> {
-  for (const path of [dataDir, programsIn(dataDir)]) {
+  for (const path of [dataDir, programsDir(dataDir)]) {
     const facts = await factsOf(path);
     if (!facts) continue;
     const what = path === dataDir ? `The data folder ${path}` : `The folder ${path}`;

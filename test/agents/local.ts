@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readdir, readlink, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Agent, AgentAdapter } from '../../src/agents/contract.ts';
+import type { Agent, AgentAdapter } from '../../src/agents/agent-adapter.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
 import type { AgentEvent } from '../../src/protocol/agent-events.ts';
 import { KEY } from '../support/agent-daemon.ts';

@@ -1,6 +1,6 @@
 /** Somewhere an agent works: what the contract suite needs of it. A new place brings an OpenPlace and nothing else. */
 
-import type { PermissionAnswer, PermissionAsk, TurnOutcome } from '../../src/agents/contract.ts';
+import type { AgentPermissionRequest, PermissionAnswer, TurnOutcome } from '../../src/agents/agent-adapter.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
 import type { PermissionMode, TurnState } from '../../src/protocol/turn.ts';
@@ -23,7 +23,7 @@ export interface PlaceTurn {
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: AgentLogEvent) => void;
   /** Without it, nobody is expected to be asked. */
-  readonly permit?: (ask: PermissionAsk) => Promise<PermissionAnswer>;
+  readonly permit?: (ask: AgentPermissionRequest) => Promise<PermissionAnswer>;
 }
 
 export interface PlaceOutcome extends Omit<TurnOutcome, 'status'> {

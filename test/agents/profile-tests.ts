@@ -1,13 +1,13 @@
 /** What a person has set up for an agent, by what the model receives of it and what comes of that. */
 
 import { expect, test } from 'vitest';
-import type { PermissionAsk } from '../../src/agents/contract.ts';
+import type { AgentPermissionRequest } from '../../src/agents/agent-adapter.ts';
 import { type AgentWords, allow, type Suite, textsOf } from './suite.ts';
 
 export function profileTests(words: AgentWords, suite: () => Suite): void {
   test('has model, system prompt, rules, subagents and MCP servers passed on, and uses a tool of one', async () => {
-    const asks: PermissionAsk[] = [];
-    const permit = async (ask: PermissionAsk) => {
+    const asks: AgentPermissionRequest[] = [];
+    const permit = async (ask: AgentPermissionRequest) => {
       asks.push(ask);
       return { allowed: true };
     };

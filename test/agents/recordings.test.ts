@@ -1,8 +1,8 @@
 /** Turns that were recorded from the real program: the live stream and the reload end in the same state. */
 
 import { describe, expect, test } from 'vitest';
-import { Live } from '../../src/agents/claude/live.ts';
-import { eventsOf } from '../../src/agents/claude/transcript.ts';
+import { LiveStream } from '../../src/agents/claude/live-stream.ts';
+import { eventsOf } from '../../src/agents/claude/transcript-events.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import {
   type ConversationState,
@@ -14,11 +14,11 @@ import { type Recording, readRecording, recordedNames } from '../support/recordi
 
 function liveEvents({ agent, cwd, turns }: Recording): AgentLogEvent[] {
   return turns.flatMap(({ turn, prompt, mode, outcome, native }): AgentLogEvent[] => {
-    const live = new Live(turn, cwd);
+    const live = new LiveStream(turn, cwd);
     const { status, usage, error } = outcome;
     return [
       { type: 'turn_started', turn, agent, prompt, mode },
-      ...native.flatMap((message) => live.tell(message)),
+      ...native.flatMap((message) => live.toEvents(message)),
       { type: 'turn_ended', turn, status, ...(usage ? { usage } : {}), ...(error ? { error } : {}) },
     ];
   });

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { PermissionAsk } from '../../src/agents/contract.ts';
+import type { AgentPermissionRequest } from '../../src/agents/agent-adapter.ts';
 import type { Client } from '../../src/client/client.ts';
 import type { ClientSession } from '../../src/client/client-session.ts';
 import { connect } from '../../src/client/index.ts';
@@ -162,7 +162,7 @@ class ServedPlace implements Place {
 
 type Asked = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
 
-function askOf(asked: Asked): PermissionAsk {
+function askOf(asked: Asked): AgentPermissionRequest {
   if (asked.type === 'question') {
     const { text, options = [] } = asked;
     return { tool: 'question', summary: text, question: { text, options: options.map(optionOf) } };

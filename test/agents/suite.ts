@@ -3,7 +3,7 @@
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { PermissionAnswer } from '../../src/agents/contract.ts';
+import type { PermissionAnswer } from '../../src/agents/agent-adapter.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import { Model } from '../support/model.ts';
 import type { OpenPlace, Place, PlaceOutcome } from './place.ts';

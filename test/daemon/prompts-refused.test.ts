@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
-import { installProgram } from '../../src/agents/programs/install.ts';
+import { installProgram } from '../../src/agents/install-program.ts';
 import { agentDaemon, hostileRunner, namedPrograms, npmStandIn, prompt, setKey } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';

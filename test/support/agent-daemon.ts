@@ -4,7 +4,7 @@ import { chmod, copyFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
-import { installProgram } from '../../src/agents/programs/install.ts';
+import { installProgram } from '../../src/agents/install-program.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import type { PermissionInfo } from '../../src/protocol/api/agent-routes.ts';
 import { SessionEvent } from '../../src/protocol/session-events.ts';

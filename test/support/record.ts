@@ -3,11 +3,11 @@
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readConversation } from '../../src/agents/claude/conversations.ts';
+import type { AgentPermissionRequest, AgentSetup, TurnOutcome } from '../../src/agents/agent-adapter.ts';
+import { readConversation } from '../../src/agents/claude/conversation-files.ts';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
-import { loadSdk, type Sdk } from '../../src/agents/claude/sdk.ts';
-import { runTurn } from '../../src/agents/claude/turn.ts';
-import type { AgentSetup, PermissionAsk, TurnOutcome } from '../../src/agents/contract.ts';
+import { runClaudeTurn } from '../../src/agents/claude/run-turn.ts';
+import { loadSdk, type Sdk } from '../../src/agents/claude/sdk-options.ts';
 import type { AgentEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionMode } from '../../src/protocol/turn.ts';
 import { bringAgent } from './agents-setup.ts';
@@ -92,7 +92,7 @@ async function recordTurn(
   const stop = new AbortController();
   let pieces = 0;
   const text = prompt(setup.cwd);
-  const outcome: TurnOutcome = await runTurn(teed(sdk, native), setup, {
+  const outcome: TurnOutcome = await runClaudeTurn(teed(sdk, native), setup, {
     id,
     prompt: text,
     mode,
@@ -102,7 +102,7 @@ async function recordTurn(
     emit: async ({ type }: AgentEvent) => {
       if (type === 'item_delta' && ++pieces === stopAfter) stop.abort();
     },
-    permit: async ({ tool, question }: PermissionAsk) => {
+    permit: async ({ tool, question }: AgentPermissionRequest) => {
       if (stopAfter === 'permission') stop.abort();
       if (tool === deny?.tool) return { allowed: false, reason: deny.reason };
       return { allowed: true, ...(question ? { text: 'green, please' } : {}) };

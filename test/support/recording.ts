@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { TurnOutcome } from '../../src/agents/contract.ts';
+import type { TurnOutcome } from '../../src/agents/agent-adapter.ts';
 import type { PermissionMode } from '../../src/protocol/turn.ts';
 
 export const recordings = fileURLToPath(new URL('../recordings/', import.meta.url));

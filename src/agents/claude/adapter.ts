@@ -1,12 +1,12 @@
 /** Claude, through Anthropic's own library and program. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Agent, AgentAdapter, AgentSetup, Turn, TurnOutcome } from '../contract.ts';
-import { findFile, readConversation, writeConversation } from './conversations.ts';
-import { failureOf } from './failure.ts';
-import { loadSdk } from './sdk.ts';
-import { eventsOf } from './transcript.ts';
-import { runTurn } from './turn.ts';
+import type { Agent, AgentAdapter, AgentSetup, AgentTurn, TurnOutcome } from '../agent-adapter.ts';
+import { claudeFailure } from './block-events.ts';
+import { findFile, readConversation, writeConversation } from './conversation-files.ts';
+import { runClaudeTurn } from './run-turn.ts';
+import { loadSdk } from './sdk-options.ts';
+import { eventsOf } from './transcript-events.ts';
 
 class Claude implements Agent {
   readonly name = 'claude';
@@ -18,7 +18,7 @@ class Claude implements Agent {
     this.#setup = setup;
   }
 
-  async prompt(turn: Turn): Promise<TurnOutcome> {
+  async prompt(turn: AgentTurn): Promise<TurnOutcome> {
     if (this.#running) throw new CellaError('AGENT_BUSY', 'Claude is in a turn already.');
     const signal = AbortSignal.any([turn.signal, this.#closing.signal]);
     const running = this.#prompt({
@@ -35,10 +35,10 @@ class Claude implements Agent {
     }
   }
 
-  async #prompt(turn: Turn): Promise<TurnOutcome> {
+  async #prompt(turn: AgentTurn): Promise<TurnOutcome> {
     const missing = await this.#missing(turn.conversation);
-    if (!missing) return await runTurn(await loadSdk(this.#setup.programDir), this.#setup, turn);
-    const error = failureOf(missing);
+    if (!missing) return await runClaudeTurn(await loadSdk(this.#setup.programDir), this.#setup, turn);
+    const error = claudeFailure(missing);
     await turn.emit({ type: 'agent_error', turn: turn.id, error });
     return { status: 'failed', error };
   }

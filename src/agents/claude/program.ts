@@ -1,6 +1,6 @@
 /** Which program the Claude adapter is written for: this version and no other. */
 
-import type { AgentProgram } from '../programs/program.ts';
+import type { AgentProgram } from '../installed-programs.ts';
 
 const PACKAGE = '@anthropic-ai/claude-agent-sdk';
 const machines = ['linux-x64', 'linux-x64-musl', 'linux-arm64', 'linux-arm64-musl', 'darwin-x64', 'darwin-arm64'];

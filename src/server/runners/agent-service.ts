@@ -3,8 +3,7 @@
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { AgentProgram } from '../../agents/programs/program.ts';
-import { findUsed } from '../../agents/programs/used.ts';
+import { type AgentProgram, findActiveVersion } from '../../agents/installed-programs.ts';
 import { agentPrograms, loadAdapter } from '../../agents/registry.ts';
 import { ProviderName } from '../../protocol/access-models.ts';
 import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
@@ -96,7 +95,7 @@ export class AgentService implements AsyncDisposable {
     const one = async (program: AgentProgram): Promise<CodingAgent> => {
       const { agent, title } = program;
       if (!programs) return { agent, title, ready: true };
-      const used = await findUsed(programs.agents, program);
+      const used = await findActiveVersion(programs.agents, program);
       return used ? { agent, title, ready: true, version: used.version } : { agent, title, ready: false };
     };
     return await Promise.all(agentPrograms.map(one));

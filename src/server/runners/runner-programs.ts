@@ -1,8 +1,7 @@
 /** Where the programs that run in environments are on this host: Node, the runner and the installed agents. */
 
 import { dirname, join } from 'node:path';
-import { programsIn } from '../../agents/programs/folder.ts';
-import { usedProgram } from '../../agents/programs/used.ts';
+import { activeProgram, programsDir } from '../../agents/installed-programs.ts';
 import { agentProgram } from '../../agents/registry.ts';
 import { packageFile } from '../../interpreter/package-file.ts';
 import type { AgentName } from '../../protocol/turn.ts';
@@ -24,13 +23,13 @@ export function programFolders(dataDir: string, given: Partial<ProgramFolders> =
   return {
     node: dirname(process.execPath),
     runner: packageFile('dist/runner'),
-    agents: programsIn(dataDir),
+    agents: programsDir(dataDir),
     ...given,
   };
 }
 
 /** The folder of an agent below that of all agents; `AGENT_NOT_INSTALLED` where there is none. */
 export async function programFolder({ agents }: ProgramFolders, agent: AgentName): Promise<string> {
-  const { version } = await usedProgram(agents, agentProgram(agent));
+  const { version } = await activeProgram(agents, agentProgram(agent));
   return join(agent, version);
 }

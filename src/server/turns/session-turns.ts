@@ -51,7 +51,7 @@ interface StopTurnsRequest {
   readonly all?: boolean | undefined;
 }
 
-export type SessionTurnsApi = SessionTurns;
+export type SessionTurns = SessionTurns;
 
 export interface TurnPage {
   readonly turns: TurnInfo[];

@@ -1,0 +1,187 @@
+/** Maps the messages of a running turn to events. */
+
+import type { z } from 'zod';
+import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
+import type { TokenUsage } from '../../protocol/turn.ts';
+import { truncateId } from '../truncate.ts';
+import { BlockEvents, providerFailure, type ToolOutcome, usageOf } from './block-events.ts';
+import { Block, SdkMessage, type SdkResult, SYNTHETIC, type ToolResultMeta } from './sdk-messages.ts';
+
+/** Its bookkeeping, which the events tell in other words or not at all. Everything else that is unknown is kept raw. */
+const QUIET = new Set([
+  'system/status',
+  'system/thinking_tokens',
+  'system/task_started',
+  'system/task_progress',
+  'system/task_updated',
+  'system/task_notification',
+  'system/background_tasks_changed',
+  'system/permission_denied',
+  'system/session_state_changed',
+  'system/commands_changed',
+  'system/hook_started',
+  'system/hook_progress',
+  'system/hook_response',
+  'stream_event/content_block_stop',
+  'stream_event/message_delta',
+  'stream_event/message_stop',
+  'tool_progress',
+  'command_lifecycle',
+]);
+
+const MOST_MISSING = 20;
+
+export class LiveStream {
+  readonly #turn: string;
+  readonly #story: BlockEvents;
+  /** The message that streams, and how many blocks of each have come whole. */
+  #streaming: string | undefined;
+  #index = 0;
+  readonly #blocks = new Map<string, number>();
+  conversation: string | undefined;
+  failure: AgentFailure | undefined;
+  usage: TokenUsage | undefined;
+  result: SdkResult | undefined;
+
+  constructor(turn: string, cwd: string) {
+    this.#turn = turn;
+    this.#story = new BlockEvents(turn, cwd);
+  }
+
+  toEvents(message: unknown): AgentEvent[] {
+    const parsed = SdkMessage.safeParse(message);
+    if (!parsed.success) return QUIET.has(messageName(message)) ? [] : [this.#story.raw(message)];
+    return this.#tell(parsed.data);
+  }
+
+  /** What there is to tell where the program has ended without a result. */
+  interrupted(): AgentEvent[] {
+    return this.result ? [] : this.#story.interrupted();
+  }
+
+  #tell(native: SdkMessage): AgentEvent[] {
+    switch (native.type) {
+      case 'system':
+        return this.#system(native);
+      case 'stream_event':
+        return this.#streamed(native.event);
+      case 'assistant':
+        return this.#said(native);
+      case 'user':
+        return this.#answered(native);
+      case 'result':
+        return this.#ended(native);
+    }
+  }
+
+  #system(native: Extract<SdkMessage, { type: 'system' }>): AgentEvent[] {
+    switch (native.subtype) {
+      case 'init': {
+        const { session_id: conversation, tools, mcp_servers: servers = [] } = native;
+        this.conversation = conversation;
+        const about = tools ? { tools: tools.slice(0, 1000) } : {};
+        const session = { type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, ...about } as const;
+        return [session, ...this.#missing(servers)];
+      }
+      case 'api_retry': {
+        const { attempt, max_retries, retry_delay_ms, error_status } = native;
+        const why = retriedFor(error_status);
+        const when = (retry_delay_ms / 1000).toFixed(1);
+        return this.#story.notice(`The provider ${why}; trying again in ${when} s (${attempt} of ${max_retries}).`);
+      }
+      case 'informational':
+        return this.#story.notice(native.content);
+      case 'notification':
+        return this.#story.notice(native.text);
+      case 'compact_boundary':
+        return this.#story.notice('The conversation was shortened to make room.');
+    }
+  }
+
+  /** The agent goes on without their tools, and says nothing of it. */
+  #missing(servers: readonly { readonly name: string; readonly status: string }[]): AgentEvent[] {
+    const failed = servers.filter(({ status }) => status === 'failed').slice(0, MOST_MISSING);
+    const why = 'An agent reaches what the network of its session allows.';
+    return failed.flatMap(({ name }) =>
+      this.#story.notice(`The tools of the MCP server ${JSON.stringify(name)} are missing: no connection. ${why}`),
+    );
+  }
+
+  #streamed(event: Extract<SdkMessage, { type: 'stream_event' }>['event']): AgentEvent[] {
+    if (event.type === 'message_start') {
+      this.#streaming = event.message.id;
+      return [];
+    }
+    this.#index = event.index;
+    if (event.type === 'content_block_start' || this.#streaming === undefined) return [];
+    const item = itemOf(this.#streaming, event.index);
+    const { text, thinking } = event.delta;
+    if (text !== undefined) return this.#story.delta('message', text, { item });
+    return thinking === undefined ? [] : this.#story.delta('reasoning', thinking, { item });
+  }
+
+  #said({ message, parent_tool_use_id, aborted, error }: Extract<SdkMessage, { type: 'assistant' }>): AgentEvent[] {
+    if (error !== undefined) {
+      this.failure = providerFailure(error, textsOf(message.content));
+      return this.#story.failed(this.failure);
+    }
+    if (message.model === SYNTHETIC) return [];
+    const parent = parent_tool_use_id ?? undefined;
+    const by = parent === undefined ? this.#story.answeredBy(message.model, this.conversation) : [];
+    const said = message.content.flatMap((block) => {
+      const counted = this.#blocks.get(message.id) ?? 0;
+      this.#blocks.set(message.id, counted + 1);
+      const index = message.id === this.#streaming ? this.#index : counted;
+      return this.#story.blockSaid(block, { item: itemOf(message.id, index), parent, aborted });
+    });
+    return [...by, ...said];
+  }
+
+  #answered(native: Extract<SdkMessage, { type: 'user' }>): AgentEvent[] {
+    const { message, parent_tool_use_id, tool_use_result: facts, tool_result_meta: fates = [] } = native;
+    if (typeof message.content === 'string') return [];
+    const parent = parent_tool_use_id ?? undefined;
+    return message.content.flatMap((given) => {
+      const block = Block.safeParse(given).data;
+      if (block?.type !== 'tool_result') return [];
+      const fate = toolOutcome(fates.find(({ id }) => id === block.tool_use_id));
+      return this.#story.toolEnded(block, { parent, outcome: fate, facts });
+    });
+  }
+
+  #ended(result: SdkResult): AgentEvent[] {
+    this.result = result;
+    this.usage = usageOf(result.model_usage_since_last_result ?? {});
+    return this.usage ? this.#story.usage(this.usage) : [];
+  }
+}
+
+/** The same in the transcript, which knows the message and the place of the block in it. */
+export function itemOf(message: string, index: number): string {
+  return truncateId(`${message}:${index}`);
+}
+
+export function textsOf(content: readonly unknown[]): string {
+  const blocks = content.map((block) => Block.safeParse(block).data);
+  return blocks.map((block) => (block?.type === 'text' ? block.text : '')).join('');
+}
+
+/** Told to stop, the program says of every open tool that the person rejected it, without a decision. */
+function toolOutcome(fate: z.infer<typeof ToolResultMeta> | undefined): ToolOutcome {
+  if (fate?.non_execution_kind === undefined) return 'ran';
+  return fate.permission_decision === undefined && fate.non_execution_kind === 'user-rejected' ? 'cancelled' : 'denied';
+}
+
+/** The gateway, which every call goes through, answers 502 for a provider that it does not reach. */
+function retriedFor(status: number | null | undefined): string {
+  if (status == null) return 'could not be reached';
+  return status === 502 ? 'could not be reached, or failed (502)' : `answered ${status}`;
+}
+
+function messageName(message: unknown): string {
+  if (typeof message !== 'object' || message === null || !('type' in message)) return '';
+  if ('subtype' in message) return `${message.type}/${message.subtype}`;
+  const event = 'event' in message ? message.event : undefined;
+  const inner = typeof event === 'object' && event !== null && 'type' in event ? `/${event.type}` : '';
+  return `${message.type}${inner}`;
+}

@@ -1,0 +1,169 @@
+/** Runs one turn of Claude: starts its program, sends its events, and waits until the program has ended. */
+
+import type { AgentFailure } from '../../protocol/agent-events.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { AgentSetup, AgentTurn, TurnOutcome } from '../agent-adapter.ts';
+import { EventSender } from '../event-sender.ts';
+import { claudeFailure } from './block-events.ts';
+import { LiveStream } from './live-stream.ts';
+import { mcpServers, type PromptMessage, type Sdk, type SdkQuery, sdkOptions } from './sdk-options.ts';
+import { canUseTool } from './tool-permission.ts';
+import { uuidOfTurn } from './transcript-events.ts';
+import { makeTurnFolder, toNativePrompt, writeProfile } from './turn-folder.ts';
+
+/** A program that does not end when it is told to is ended. */
+const END_GRACE_MS = 3000;
+const MOST_STDERR = 2000;
+
+export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn): Promise<TurnOutcome> {
+  if (turn.signal.aborted) return { status: 'cancelled' };
+  await using own = await makeTurnFolder(setup);
+  const pluginDir = await writeProfile(setup, own.profileDir);
+  const live = new LiveStream(turn.id, setup.cwd);
+  const outbox = new EventSender((event) => turn.emit(event));
+  const done = Promise.withResolvers<void>();
+  let stderr = '';
+  const onStderr = (text: string) => {
+    stderr = `${stderr}${text}`.slice(-MOST_STDERR);
+  };
+  const options = sdkOptions(setup, turn, {
+    canUseTool: canUseTool(turn, setup),
+    onStderr,
+    folder: own,
+    pluginDir,
+  });
+  const death: { error?: unknown } = {};
+  const equipped = Promise.withResolvers<void>();
+  const query = sdk.query({
+    prompt: promptMessages(turn, setup, { equipped: equipped.promise, done: done.promise }),
+    options,
+  });
+  using ending = endWith(turn.signal, query);
+  connectServers(query, setup).then(equipped.resolve, (error: unknown) => {
+    death.error = error;
+    query.close();
+  });
+  try {
+    for await (const message of watched(query, death)) {
+      await outbox.send(live.toEvents(message));
+      if (!live.result) continue;
+      // It waits for another prompt; the end of its input ends it.
+      done.resolve();
+      ending.soon();
+    }
+    await outbox.send(live.interrupted());
+    await outbox.flush();
+  } finally {
+    done.resolve();
+    query.close();
+  }
+  const error = failureIn(live, death.error, { stderr, key: setup.model.key });
+  if (error && !live.failure && !turn.signal.aborted) await turn.emit({ type: 'agent_error', turn: turn.id, error });
+  return outcomeOf(live, error, turn.signal.aborted);
+}
+
+/** It throws after the result of a turn that failed, and where its process dies: both end the turn, neither is ours. */
+async function* watched(query: SdkQuery, death: { error?: unknown }): AsyncGenerator<unknown> {
+  const messages = query[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await messages.next().catch((error: unknown) => {
+      death.error = error;
+      return { done: true, value: undefined } as const;
+    });
+    if (next.done) return;
+    yield next.value;
+  }
+}
+
+/** Tools of servers are there before the first word. */
+async function connectServers(query: SdkQuery, setup: AgentSetup): Promise<void> {
+  const servers = mcpServers(setup);
+  if (Object.keys(servers).length > 0) await query.setMcpServers(servers);
+}
+
+interface TurnSteps {
+  readonly equipped: Promise<void>;
+  readonly done: Promise<void>;
+}
+
+/** The input stays open until the turn has ended: only then can it be interrupted. */
+async function* promptMessages(
+  turn: AgentTurn,
+  { profile }: AgentSetup,
+  { equipped, done }: TurnSteps,
+): AsyncGenerator<PromptMessage> {
+  await Promise.race([equipped, done]);
+  const message = { role: 'user', content: toNativePrompt(turn.prompt, profile) } as const;
+  yield { type: 'user', uuid: uuidOfTurn(turn.id), message, parent_tool_use_id: null };
+  await done;
+}
+
+interface EndTimer extends Disposable {
+  /** It is expected to end by itself; where it does not, it is ended. */
+  soon(): void;
+}
+
+function endWith(signal: AbortSignal, query: SdkQuery): EndTimer {
+  let timer: NodeJS.Timeout | undefined;
+  const soon = () => {
+    timer ??= setTimeout(() => query.close(), END_GRACE_MS);
+  };
+  const stop = () => {
+    soon();
+    query.interrupt().catch(() => query.close()); // it is about to end, or has ended
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  // It may have been aborted while the program was made ready.
+  if (signal.aborted) stop();
+  return {
+    soon,
+    [Symbol.dispose]() {
+      signal.removeEventListener('abort', stop);
+      clearTimeout(timer);
+    },
+  };
+}
+
+const KILLED =
+  'What it had done is kept. Where nobody has killed it, the memory of its session was used up: ' +
+  'make a session with more (`limits.memoryMb`), or ask for work that takes less.';
+
+interface ProcessOutput {
+  readonly stderr: string;
+  /** Never to be told. */
+  readonly key: string;
+}
+
+function failureIn(
+  { failure, result }: LiveStream,
+  death: unknown,
+  { stderr, key }: ProcessOutput,
+): AgentFailure | undefined {
+  const told = failure ?? failureOfEnd({ result }, death, stderr);
+  return told && { ...told, message: told.message.replaceAll(key, '…') };
+}
+
+function failureOfEnd(
+  { result }: Pick<LiveStream, 'result'>,
+  death: unknown,
+  stderr: string,
+): AgentFailure | undefined {
+  if (result && !result.is_error) return undefined;
+  if (result) {
+    const words = result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`;
+    if (result.api_error_status != null) return claudeFailure(new CellaError('PROVIDER_FAILED', words));
+    return claudeFailure(new CellaError('AGENT_FAILED', words));
+  }
+  const why = death instanceof Error ? death.message : 'It ended without a result.';
+  const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
+  // How it died is told in words of the SDK's alone; that it was for memory, by nobody in here.
+  return claudeFailure(new CellaError('AGENT_DIED', words, /\bSIGKILL\b/.test(why) ? { advice: KILLED } : {}));
+}
+
+/** A turn that had come to its end before it was stopped is completed. */
+function outcomeOf(live: LiveStream, error: AgentFailure | undefined, stopped: boolean): TurnOutcome {
+  const { conversation, usage } = live;
+  const known = { ...(conversation === undefined ? {} : { conversation }), ...(usage ? { usage } : {}) };
+  if (!error) return { status: 'completed', ...known };
+  return stopped ? { status: 'cancelled', ...known } : { status: 'failed', ...known, error };
+}

@@ -1,0 +1,228 @@
+/** Loads Claude's SDK and builds the options with which it starts the program for one turn. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { z } from 'zod';
+import type { AgentProfile, McpServer } from '../../protocol/agent-profile.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { PermissionMode } from '../../protocol/turn.ts';
+import type { AgentSetup, AgentTurn } from '../agent-adapter.ts';
+import { claudeProgram } from './program.ts';
+import { toolGuard } from './tool-permission.ts';
+import { confinedArgv, confineScript, NO_HOME, type TurnFolder } from './turn-folder.ts';
+
+/**
+ * In "auto mode" a verdict of the provider (`safeguard_results`) replaces the person's permission, and plan mode has its
+ * semantics unless it is told otherwise. The settings turn it off for every mode. Profiles run no shell commands by themselves.
+ */
+const SETTINGS = {
+  disableAutoMode: 'disable',
+  useAutoModeDuringPlan: false,
+  disableSkillShellExecution: true,
+  permissions: { disableAutoMode: 'disable' },
+};
+
+/** The first after stdin, stdout and stderr. */
+const KEY_DESCRIPTOR = 3;
+
+/** The program's own tools, where a turn names none: what a later version adds is not there until somebody has looked at it. */
+const TOOLS = [
+  ...['Read', 'Glob', 'Grep', 'Write', 'Edit', 'NotebookEdit', 'Bash', 'WebFetch', 'WebSearch'],
+  ...['Agent', 'Skill', 'TodoWrite', 'ToolSearch', 'AskUserQuestion', 'ExitPlanMode'],
+  ...['ListMcpResourcesTool', 'ReadMcpResourceTool'],
+];
+
+/** Tools that change the mode or the folder of a turn without asking, and those that outlive it. */
+const NOT_AVAILABLE = ['EnterPlanMode', 'EnterWorktree', 'ExitWorktree', 'Monitor', 'ScheduleWakeup'];
+
+interface SdkOptionParts {
+  readonly canUseTool: CanUseTool;
+  readonly onStderr: (text: string) => void;
+  readonly folder: Pick<TurnFolder, 'configDir' | 'prelude'>;
+  /** The folder with the skills and commands of the profile, where there are any. */
+  readonly pluginDir: string | undefined;
+}
+
+export function sdkOptions(
+  setup: AgentSetup,
+  turn: AgentTurn,
+  parts: SdkOptionParts,
+): Readonly<Record<string, unknown>> {
+  const { cwd, profile } = setup;
+  const { mode, model, tools, conversation } = turn;
+  return {
+    cwd,
+    env: processEnv(setup, turn, parts),
+    // Nothing in a workspace or a home may set up the agent: a file there could allow itself anything.
+    settingSources: [],
+    strictMcpConfig: true,
+    includePartialMessages: true,
+    forwardSubagentText: true,
+    permissionMode: nativeMode(mode),
+    settings: SETTINGS,
+    ...(mode === 'bypass'
+      ? { allowDangerouslySkipPermissions: true }
+      : { canUseTool: parts.canUseTool, hooks: { PreToolUse: [toolGuard(mode)] } }),
+    systemPrompt: systemPromptOf(profile),
+    agents: mapValues(profile.subagents ?? {}, (subagent) => subagent),
+    ...(parts.pluginDir === undefined
+      ? {}
+      : { plugins: [{ type: 'local', path: parts.pluginDir, skipMcpDiscovery: true }] }),
+    ...(model === undefined ? {} : { model }),
+    tools: [...(tools ?? TOOLS)],
+    disallowedTools: NOT_AVAILABLE,
+    ...(conversation === undefined ? {} : { resume: conversation }),
+    spawnClaudeCodeProcess: (wanted: ProcessOptions) => startProgram(wanted, setup.model.key, parts.onStderr),
+  };
+}
+
+/** They may hold secrets, so the program is given them over its input: every user of a machine can read arguments. */
+export function mcpServers(setup: AgentSetup): Record<string, unknown> {
+  return mapValues(setup.profile.mcpServers ?? {}, (server) => toServer(server, setup));
+}
+
+interface ProcessOptions {
+  readonly command: string;
+  readonly args: string[];
+  readonly cwd?: string;
+  readonly env: Record<string, string | undefined>;
+  readonly signal: AbortSignal;
+}
+
+/** The program reads the key from a descriptor, and closes it: no argument and no variable holds it, and nothing that it starts is given it. */
+function startProgram(
+  { command, args, cwd, env, signal }: ProcessOptions,
+  key: string,
+  onStderr: (text: string) => void,
+): ChildProcess {
+  const child = spawn(command, args, { cwd, env, signal, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
+  child.stderr?.setEncoding('utf8').on('data', onStderr);
+  const door = child.stdio[KEY_DESCRIPTOR];
+  // A program that has ended before it has read it is told of by its end.
+  door?.on('error', () => {});
+  if (door && 'end' in door) door.end(`${key}\n`);
+  return child;
+}
+
+/** All variables that the process has: none is inherited. */
+function processEnv(setup: AgentSetup, { mode }: AgentTurn, { folder: own }: SdkOptionParts): Record<string, string> {
+  const { env, model } = setup;
+  return {
+    ...env,
+    // Its shell would run what it finds in a home, and code of the kernel writes to the session's: commands alone have that one.
+    HOME: NO_HOME,
+    CLAUDE_ENV_FILE: own.prelude,
+    CLAUDE_CONFIG_DIR: own.configDir,
+    ANTHROPIC_BASE_URL: model.baseUrl,
+    CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR: String(KEY_DESCRIPTOR),
+    // Before each command, hook and stdio server: see own-folder.ts.
+    CLAUDE_CODE_SHELL_PREFIX: confineScript,
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+    DISABLE_AUTOUPDATER: '1',
+    DISABLE_TELEMETRY: '1',
+    DISABLE_ERROR_REPORTING: '1',
+    // It would write its memories without asking, in every mode, and believe what code of the kernel puts there.
+    CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
+    // The process ends with its turn: nothing may be left to run after it.
+    CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
+    CLAUDE_CODE_DISABLE_CRON: '1',
+    // For these it would run `git status` in the workspace at its start, with what the workspace's configuration names.
+    CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS: '1',
+    CLAUDE_CODE_DISABLE_WORKFLOWS: '1',
+    // One list that is written whole each time: a plan.
+    CLAUDE_CODE_ENABLE_TODO_TOOLS: '1',
+    CLAUDE_CODE_ENABLE_TASKS: '0',
+    // Root may bypass only where it is told that it is kept in: this mode is taken only there.
+    ...(mode === 'bypass' ? { IS_SANDBOX: '1' } : {}),
+  };
+}
+
+/** Rendered anew each time, so that what a person changes in a profile holds from the next turn on. */
+function systemPromptOf({ systemPrompt, rules = {} }: AgentProfile) {
+  const parts = [systemPrompt, ...Object.entries(rules).map(([name, text]) => `# ${name}\n\n${text}`)];
+  const append = parts.filter((part) => part !== undefined && part !== '').join('\n\n');
+  return { type: 'preset', preset: 'claude_code', snapshot: false, ...(append === '' ? {} : { append }) };
+}
+
+/** Loaded before the first word: tools that have to be searched for are not found by every model. */
+function toServer(server: McpServer, { homeDir }: AgentSetup): Record<string, unknown> {
+  if (server.type === 'http') return { ...server, alwaysLoad: true };
+  return { type: 'stdio', ...confinedArgv(server.argv), env: { HOME: homeDir, ...server.env }, alwaysLoad: true };
+}
+
+function mapValues<From, To>(record: Readonly<Record<string, From>>, change: (value: From) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+}
+
+export type ToolDecision =
+  | { readonly behavior: 'allow'; readonly updatedInput: Readonly<Record<string, unknown>> }
+  | { readonly behavior: 'deny'; readonly message: string };
+
+interface CanUseToolOptions {
+  readonly signal: AbortSignal;
+  readonly toolUseID: string;
+}
+
+export type CanUseTool = (
+  tool: string,
+  input: Record<string, unknown>,
+  asked: CanUseToolOptions,
+) => Promise<ToolDecision>;
+
+/** Called before each tool of the program's. */
+export interface HookMatcher {
+  readonly hooks: readonly ((input: unknown) => Promise<object>)[];
+  /** What happens to the tool where a hook throws. */
+  readonly onFailure: 'block';
+}
+
+export interface PromptMessage {
+  readonly type: 'user';
+  readonly uuid: string;
+  readonly message: { readonly role: 'user'; readonly content: string };
+  readonly parent_tool_use_id: null;
+}
+
+/** The messages are parsed one by one: see native.ts. */
+export interface SdkQuery extends AsyncIterable<unknown> {
+  setMcpServers(servers: Readonly<Record<string, unknown>>): Promise<unknown>;
+  /** Ends the turn as a person would: what was said so far is kept. */
+  interrupt(): Promise<unknown>;
+  /** Ends the process. */
+  close(): void;
+}
+
+export interface Sdk {
+  query(call: { prompt: AsyncIterable<PromptMessage>; options: Readonly<Record<string, unknown>> }): SdkQuery;
+}
+
+const Module = z.object({ query: z.custom<Sdk['query']>((value) => typeof value === 'function') });
+
+export async function loadSdk(programDir: string): Promise<Sdk> {
+  const file = join(programDir, 'node_modules', ...claudeProgram.packageName.split('/'), 'sdk.mjs');
+  try {
+    return Module.parse(await import(pathToFileURL(file).href));
+  } catch (cause) {
+    const message = `Claude's program is not in ${programDir}.`;
+    const advice = 'Install it where the server runs: `cella agents install claude`.';
+    throw new CellaError('AGENT_NOT_INSTALLED', message, { cause, advice });
+  }
+}
+
+const NATIVE_MODES = {
+  ask: 'default',
+  'auto-edit': 'acceptEdits',
+  plan: 'plan',
+  bypass: 'bypassPermissions',
+} as const satisfies Record<PermissionMode, string>;
+
+function nativeMode(mode: PermissionMode): string {
+  return NATIVE_MODES[mode];
+}
+
+/** A mode that is not ours asks. */
+export function modeOf(word: string | undefined): PermissionMode {
+  const modes = Object.keys(NATIVE_MODES) as (keyof typeof NATIVE_MODES)[];
+  return modes.find((mode) => NATIVE_MODES[mode] === word) ?? 'ask';
+}

@@ -1,0 +1,112 @@
+/** Asks a person, through the turn, whether Claude may use a tool, and passes on Claude's own questions. */
+
+import { z } from 'zod';
+import type { PermissionMode } from '../../protocol/turn.ts';
+import type { AgentPermissionRequest, AgentSetup, AgentTurn, PermissionAnswer } from '../agent-adapter.ts';
+import { truncateId, truncateInput, truncateText } from '../truncate.ts';
+import type { CanUseTool, HookMatcher, ToolDecision } from './sdk-options.ts';
+import { patternOf, summaryOf } from './tool-summary.ts';
+
+/** In `plan` a person may let these through: they change nothing. */
+const READERS = new Set(['Read', 'Glob', 'Grep', 'WebFetch', 'WebSearch', 'ListMcpResources', 'ReadMcpResource']);
+const PLANNING = 'In plan mode nothing is changed. Say what you would do; the person decides whether it is done.';
+const FINISHED = 'The plan is kept. Stop here: the person starts the work in another turn.';
+
+/**
+ * What the program may decide by itself: its tools that read (it asks for those outside of the workspace), that keep lists,
+ * and that start subagents, whose tools come by here one by one. All others are asked for, whatever the program's own list
+ * of harmless tools and commands says: even `git status` runs what the workspace's `.git/config` names.
+ */
+const UNASKED = new Set(['Read', 'Glob', 'Grep', 'ToolSearch', 'TodoWrite', 'Agent', 'Skill']);
+const EDITORS = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit']);
+
+const Call = z.looseObject({ tool_name: z.string(), tool_input: z.looseObject({}).optional() });
+
+/** Sends every tool that is not on our list to `canUseTool`. A failure blocks the tool. */
+export function toolGuard(mode: Exclude<PermissionMode, 'bypass'>): HookMatcher {
+  const answer = (permissionDecision: 'ask' | 'deny', permissionDecisionReason: string) => ({
+    hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision, permissionDecisionReason },
+  });
+  const hook = async (input: unknown) => {
+    const { tool_name: tool, tool_input: given } = Call.parse(input);
+    // It would have git make another worktree, with the hooks and filters of the workspace.
+    if (tool === 'Agent' && given?.isolation !== undefined) return answer('deny', 'Subagents work in the workspace.');
+    if (UNASKED.has(tool) || (mode === 'auto-edit' && EDITORS.has(tool))) return {};
+    return answer('ask', 'A person decides.');
+  };
+  return { hooks: [hook], onFailure: 'block' };
+}
+
+export function canUseTool(turn: AgentTurn, { cwd }: Pick<AgentSetup, 'cwd'>): CanUseTool {
+  return async (tool, input, { signal, toolUseID }) => {
+    const over = AbortSignal.any([turn.signal, signal]);
+    const item = truncateId(toolUseID);
+    if (tool === 'AskUserQuestion') return await answer(turn, input, { item, over });
+    if (turn.mode === 'plan' && !READERS.has(tool)) return deny(tool === 'ExitPlanMode' ? FINISHED : PLANNING);
+    const pattern = patternOf(input, cwd);
+    const summary = summaryOf(tool, input, cwd);
+    const asked = { item, tool: truncateId(tool), summary, input: truncateInput(input) };
+    const { allowed, reason } = await permit(turn, over, { ...asked, ...(pattern === undefined ? {} : { pattern }) });
+    if (!allowed) return deny(reason ?? 'The person does not allow it.');
+    // What the person saw is what is done: the input is the one that was asked with.
+    return { behavior: 'allow', updatedInput: input };
+  };
+}
+
+/** Whoever stops the turn waits for nobody. */
+async function permit(turn: AgentTurn, over: AbortSignal, ask: AgentPermissionRequest): Promise<PermissionAnswer> {
+  const stopped = Promise.withResolvers<PermissionAnswer>();
+  const stop = () => stopped.resolve({ allowed: false, reason: 'The turn was stopped.' });
+  over.addEventListener('abort', stop, { once: true });
+  if (over.aborted) stop();
+  try {
+    return await Promise.race([turn.permit(ask), stopped.promise]);
+  } finally {
+    over.removeEventListener('abort', stop);
+  }
+}
+
+const Questions = z.looseObject({
+  questions: z
+    .array(
+      z.object({
+        question: z.string(),
+        options: z.array(z.object({ label: z.string(), description: z.string().optional() })).optional(),
+      }),
+    )
+    .min(1)
+    .max(20),
+});
+
+/** One after the other: each is answered in its own words. */
+async function answer(
+  turn: AgentTurn,
+  input: Record<string, unknown>,
+  { item, over }: { readonly item: string; readonly over: AbortSignal },
+): Promise<ToolDecision> {
+  const parsed = Questions.safeParse(input);
+  if (!parsed.success) return deny('This is no question that can be shown.');
+  const answers: [question: string, answer: string][] = [];
+  for (const { question, options } of parsed.data.questions) {
+    const text = truncateText(question, 8000);
+    const choices = options?.map(({ label, description }) => ({
+      label: truncateText(label, 1000),
+      ...(description === undefined ? {} : { description: truncateText(description, 2000) }),
+    }));
+    const asked = {
+      item,
+      tool: 'AskUserQuestion',
+      summary: text,
+      question: { text, ...(choices ? { options: choices } : {}) },
+    };
+    const given = await permit(turn, over, asked);
+    if (!given.allowed) return deny(given.reason ?? 'The person does not answer.');
+    answers.push([question, given.text ?? '']);
+  }
+  return { behavior: 'allow', updatedInput: { ...input, answers: Object.fromEntries(answers) } };
+}
+
+/** Without more: the turn goes on, and the model reads the reason. */
+function deny(message: string): ToolDecision {
+  return { behavior: 'deny', message };
+}

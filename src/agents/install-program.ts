@@ -1,0 +1,312 @@
+/**
+ * Installs an agent's program with npm, completely or not at all: in a temporary folder that is renamed when it is
+ * complete. The new version becomes the active one.
+ */
+
+import { spawn } from 'node:child_process';
+import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { answerFromProcess } from '../lib/deadline.ts';
+import { endsAfterKill, processEnd } from '../lib/process-end.ts';
+import { CellaError } from '../protocol/errors.ts';
+import {
+  type AgentProgram,
+  agentFolder,
+  checkedVersion,
+  type InstalledProgram,
+  installedVersions,
+  missingFiles,
+  setActiveVersion,
+  tempPath,
+} from './installed-programs.ts';
+
+export interface InstallOptions {
+  /** The folder of all agents' programs. */
+  readonly programs: string;
+  /** That of the adapter by default. */
+  readonly version?: string | undefined;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (text: string) => void;
+  readonly npm?: string;
+}
+
+export interface InstallResult extends InstalledProgram {
+  /** It was there already. */
+  readonly kept: boolean;
+}
+
+const TEMP_NAME = /^\.part-(\d+)-/;
+
+export async function installProgram(program: AgentProgram, options: InstallOptions): Promise<InstallResult> {
+  const { programs, signal = new AbortController().signal, onProgress = () => {}, npm = 'npm' } = options;
+  const version = checkedVersion(options.version ?? program.version);
+  const find = async () => (await installedVersions(programs, program)).find((one) => one.version === version);
+  const folder = agentFolder(programs, program);
+  await mkdir(folder, { recursive: true });
+  for (const each of [dirname(folder), folder]) await chmod(each, 0o755);
+  const there = await find();
+  if (there?.missing.length === 0) {
+    await setActiveVersion(programs, program, version);
+    return { ...there, kept: true };
+  }
+  await removeLeftovers(folder);
+  const part = tempPath(folder);
+  try {
+    await installInto(part, { ...program, version }, { signal, npm, onProgress });
+    // One that is damaged makes room; one that another has brought meanwhile is as good.
+    if (there) await rm(there.path, { recursive: true, force: true });
+    await rename(part, join(folder, version)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+    });
+  } finally {
+    await rm(part, { recursive: true, force: true });
+  }
+  const installed = await find();
+  if (installed?.missing.length !== 0) {
+    throw new CellaError('AGENT_INSTALL_FAILED', `${program.title} ${version} has gone while it was installed.`);
+  }
+  await setActiveVersion(programs, program, version);
+  return { ...installed, kept: false };
+}
+
+export async function removeProgram(
+  programs: string,
+  program: AgentProgram,
+  version?: string,
+): Promise<InstalledProgram[]> {
+  const wanted = version === undefined ? undefined : checkedVersion(version);
+  const all = await installedVersions(programs, program);
+  const chosen = all.filter((one) => wanted === undefined || one.version === wanted);
+  for (const { path } of chosen) {
+    // Gone at once for whoever looks, however long it takes.
+    const gone = tempPath(agentFolder(programs, program));
+    await rename(path, gone);
+    await rm(gone, { recursive: true, force: true });
+  }
+  if (chosen.length > 0) return chosen;
+  const what = wanted === undefined ? program.title : `${program.title} ${wanted}`;
+  throw new CellaError('AGENT_NOT_INSTALLED', `${what} is not installed in ${programs}.`, {
+    advice: '`cella agents list` shows what is.',
+  });
+}
+
+interface InstallWork {
+  readonly signal: AbortSignal;
+  readonly npm: string;
+  readonly onProgress: (text: string) => void;
+}
+
+async function installInto(
+  part: string,
+  program: AgentProgram,
+  { signal, npm, onProgress }: InstallWork,
+): Promise<void> {
+  const { packageName, version } = program;
+  await mkdir(part);
+  const manifest = { name: 'cella-agent', private: true, dependencies: { [packageName]: version } };
+  await writeFile(join(part, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
+  {
+    using progress = new InstallProgress(part, program, onProgress);
+    await npmInstall(part, { signal, npm, onStep: progress.take });
+  }
+  const missing = await missingFiles(part, program);
+  if (missing.length > 0) {
+    const message = `npm brought ${packageName} ${version} without ${missing.join(', ')}.`;
+    throw new CellaError('AGENT_INSTALL_FAILED', message, {
+      advice:
+        'See that npm does not leave optional packages out (`npm config get omit`), and that there is one for this machine.',
+    });
+  }
+  await makeReadable(part);
+}
+
+/** Agents run as other users, whatever the umask here. They may read it all, and change nothing. */
+async function makeReadable(folder: string): Promise<void> {
+  await chmod(folder, 0o755);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await makeReadable(path);
+    else if (entry.isFile()) await chmod(path, (await stat(path)).mode & 0o100 ? 0o755 : 0o644);
+  }
+}
+
+/** Of an install that was killed: its process is gone. */
+async function removeLeftovers(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const pid = TEMP_NAME.exec(name)?.[1];
+    if (pid !== undefined && !isAlive(Number(pid))) await rm(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'; // another user's
+  }
+}
+
+/** No code of a package runs here: programs must work without. */
+const ARGV = [
+  'install',
+  '--ignore-scripts',
+  '--include=optional',
+  '--omit=dev',
+  '--no-audit',
+  '--no-fund',
+  '--no-update-notifier',
+  '--package-lock=true',
+  '--global=false',
+  '--loglevel=http',
+  '--fetch-retries=1',
+  '--fetch-retry-mintimeout=1000',
+];
+/** npm itself gives up a registry that is silent. This is for the rest, with a slow line in mind. */
+const LONGEST_INSTALL_MS = 60 * 60_000;
+const MAX_STDERR_CHARS = 16_384;
+const MAX_ERROR_LINES = 4;
+const UNREACHABLE =
+  /\b(ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|ERR_SOCKET_TIMEOUT|EHOSTUNREACH)\b/;
+const UNKNOWN = /\b(ETARGET|E404)\b/;
+/** What it tells of each package: that it has asked for it, and later that it wants its archive. */
+const ASKED = /^npm http fetch GET 200 (?!\S+\.tgz )/;
+const WANTED = /^npm http cache \S+\.tgz /;
+const NO_FAILURE = /^npm (http|warn|notice)\b/;
+
+export interface NpmOptions {
+  readonly signal: AbortSignal;
+  /** A name in PATH, or a path. */
+  readonly npm: string;
+  /** Told as it goes on. */
+  readonly onStep?: (step: NpmStep) => void;
+}
+
+/** `asked`: packages that the registry was asked for. `wanted`: archives of packages that are fetched, once all are known. */
+export interface NpmStep {
+  readonly asked: number;
+  readonly wanted: number;
+}
+
+/** Installs what the package.json of the folder names. */
+export async function npmInstall(folder: string, { signal, npm, onStep = () => {} }: NpmOptions): Promise<void> {
+  signal.throwIfAborted();
+  // A group of its own: its children end with it.
+  const child = spawn(npm, ARGV, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
+  const stop = () => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // It has ended, and only its output is not at its end yet.
+    }
+  };
+  let words = '';
+  let step: NpmStep = { asked: 0, wanted: 0 };
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    if (ASKED.test(line)) step = { ...step, asked: step.asked + 1 };
+    if (WANTED.test(line)) step = { ...step, wanted: step.wanted + 1 };
+    if (NO_FAILURE.test(line)) onStep(step);
+    else words = `${words}${line}\n`.slice(-MAX_STDERR_CHARS);
+  });
+  // What it has left behind would hold its output open.
+  child.once('exit', stop);
+  const over = processEnd(child);
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  try {
+    signal.addEventListener('abort', abort, { once: true });
+    const waiting = { pid: child.pid ?? 0, timeoutMs: LONGEST_INSTALL_MS };
+    const silent = (why: string) => new CellaError('AGENT_INSTALL_FAILED', `npm was ended: ${why}.`);
+    const ended = Promise.race([over, aborted.promise]);
+    const { code, signal: killedBy } = await answerFromProcess(ended, waiting, silent).catch(async (error) => {
+      stop();
+      if (child.pid !== undefined) await endsAfterKill(over, `npm (process ${child.pid})`);
+      throw error;
+    });
+    signal.throwIfAborted();
+    if (code !== 0) throw npmError(words, code === null ? `was ended by ${killedBy}` : `ended with ${code}`);
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') {
+      throw new CellaError('NPM_MISSING', `${npm} was not found.`, { cause });
+    }
+    throw cause;
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+function npmError(words: string, how: string): CellaError {
+  const lines = words.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, ''));
+  const telling = lines.filter((line) => /^\S/.test(line) && !/^(A complete log|at |\}|syscall|errno)/.test(line));
+  const told = telling
+    .slice(0, MAX_ERROR_LINES)
+    .join('\n')
+    .replace(/\/\/[^/\s@]+@/g, '//…@'); // a password may be in it
+  const message = `npm ${how}.\n${told}`.trim();
+  if (UNREACHABLE.test(words)) return new CellaError('REGISTRY_UNREACHABLE', message);
+  if (!UNKNOWN.test(words)) return new CellaError('AGENT_INSTALL_FAILED', message);
+  const advice =
+    'The registry does not have this version. Leave --version out to get the one that Cella is tested with.';
+  return new CellaError('AGENT_INSTALL_FAILED', message, { advice });
+}
+
+const EVERY_MS = 1000;
+
+export class InstallProgress implements Disposable {
+  readonly #folder: string;
+  readonly #program: AgentProgram;
+  readonly #tell: (text: string) => void;
+  readonly #timer: NodeJS.Timeout;
+  #step: NpmStep = { asked: 0, wanted: 0 };
+  #last = '';
+  #over = false;
+
+  /** `tell` is called at once, and whenever there is something else to tell. */
+  constructor(folder: string, program: AgentProgram, tell: (text: string) => void) {
+    this.#folder = folder;
+    this.#program = program;
+    this.#tell = tell;
+    this.#say(describeStep(this.#step));
+    this.#timer = setInterval(() => void this.#look(), EVERY_MS);
+  }
+
+  readonly take = (step: NpmStep): void => {
+    this.#step = step;
+  };
+
+  [Symbol.dispose](): void {
+    this.#over = true;
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const done = Math.round((await folderSize(this.#folder)) / 1e6);
+    if (!this.#over) this.#say(done > 0 ? `${done} of about ${this.#program.megabytes} MB` : describeStep(this.#step));
+  }
+
+  #say(how: string): void {
+    if (how !== this.#last) this.#tell(`Installing ${this.#program.title} ${this.#program.version} with npm: ${how}`);
+    this.#last = how;
+  }
+}
+
+/** Before anything is there that could be measured. */
+function describeStep({ asked, wanted }: NpmStep): string {
+  const counted = (count: number) => `${count} package${count === 1 ? '' : 's'}`;
+  if (wanted > 0) return `fetching ${counted(wanted)}`;
+  return `asking the registry${asked === 0 ? '' : `: ${counted(asked)} so far`}`;
+}
+
+async function folderSize(folder: string): Promise<number> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []); // npm moves folders about
+  const sizes = entries.map(async (entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return await folderSize(path);
+    return await stat(path).then(
+      ({ size }) => size,
+      () => 0, // it has gone meanwhile
+    );
+  });
+  return (await Promise.all(sizes)).reduce((total, size) => total + size, 0);
+}

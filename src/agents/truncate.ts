@@ -1,0 +1,31 @@
+/** Limits what an agent says to sizes that a log can take, and marks what is left out. */
+
+const MOST_TEXT = 65_536;
+const MOST_INPUT = 262_144;
+const MOST_ID = 200;
+
+export function truncateText(text: string, most: number = MOST_TEXT): string {
+  if (text.length <= most) return text.toWellFormed();
+  const half = Math.floor(most / 2);
+  const left = text.length - 2 * half;
+  return `${text.slice(0, half)}\n… ${left} characters are left out …\n${text.slice(-half)}`.toWellFormed();
+}
+
+export function oneLine(text: string, most: number): string {
+  const line = text.replace(/\s+/g, ' ').trim();
+  return (line.length <= most ? line : `${line.slice(0, most - 1)}…`).toWellFormed();
+}
+
+/** The input of a tool: long texts in it are cut, and one that is still too long is told by its beginning. */
+export function truncateInput(input: unknown): unknown {
+  const text = JSON.stringify(input, (_key, value: unknown) =>
+    typeof value === 'string' ? truncateText(value) : value,
+  );
+  if (text === undefined) return undefined;
+  return text.length <= MOST_INPUT ? (JSON.parse(text) as unknown) : { cut: truncateText(text) };
+}
+
+/** An id is the model's own text: one that is too long is named by its end, where ids of one kind differ. */
+export function truncateId(id: string): string {
+  return id.length <= MOST_ID ? id.toWellFormed() : id.slice(-MOST_ID).toWellFormed();
+}

@@ -1,0 +1,313 @@
+/** One turn that the server has asked for over RPC: its events, its permissions and its outcome. */
+
+import type { z } from 'zod';
+import type {
+  AgentAdapter,
+  AgentPermissionRequest,
+  AgentSetup,
+  ModelAccess,
+  PermissionAnswer,
+} from '../agents/agent-adapter.ts';
+import type { AgentEvent } from '../protocol/agent-events.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { RpcPeer } from '../protocol/rpc-peer.ts';
+import {
+  type ExecutePrompt,
+  GetApiKey,
+  GetExecutionContext,
+  type KeyMode,
+  type PermissionResolved,
+  ReportCompletion,
+  ReportMessage,
+  ReportProgress,
+  RequestPermission,
+  type TaskOutcome,
+} from '../protocol/runner-methods.ts';
+import {
+  type AgentLoader,
+  failure,
+  runAgentTurn,
+  type TurnEnd,
+  throughGateway,
+  withSessionServer,
+} from './agent-turn.ts';
+
+type PromptParams = z.output<typeof ExecutePrompt.params>;
+
+/** What a task needs of the runner that it runs in. */
+export interface TurnHost {
+  readonly peer: RpcPeer;
+  readonly agents: AgentLoader;
+  readonly keyMode: KeyMode;
+  /** Where the gateway is reached; undefined where there is none. */
+  readonly gatewayUrl: string | undefined;
+  /** Those that every program of the environment has. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Ends what a turn has left running: it would meet the token of the next. */
+  killLeftovers(): Promise<void>;
+}
+
+export class ServedTurn {
+  readonly permissions: RpcPermissions;
+  readonly #host: TurnHost;
+  readonly #prompt: PromptParams;
+  readonly #claim: TurnClaim;
+  readonly #reports: EventReporter;
+  readonly #stop = new AbortController();
+
+  constructor(host: TurnHost, prompt: PromptParams) {
+    const { session_token, session_id, task_id } = prompt;
+    this.#host = host;
+    this.#prompt = prompt;
+    this.#claim = { session_token, session_id, task_id };
+    this.permissions = new RpcPermissions(host.peer, this.#claim);
+    this.#reports = new EventReporter(host.peer, this.#claim, () => this.stop());
+  }
+
+  get id(): string {
+    return this.#prompt.task_id;
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  async run(): Promise<TaskOutcome> {
+    const { agentic_tool, task_id, prompt, permission_mode, model, tools, conversation, timeout_ms } = this.#prompt;
+    const { peer, agents } = this.#host;
+    const end = await runAgentTurn({
+      load: () => agents.load(agentic_tool),
+      setup: (adapter, signal) => this.#setup(adapter, signal),
+      turn: {
+        id: task_id,
+        prompt,
+        mode: permission_mode,
+        model,
+        tools,
+        conversation,
+        emit: (event) => this.#reports.send(event),
+        permit: (ask, signal) => this.permissions.ask(ask, signal),
+      },
+      timeoutMs: timeout_ms,
+      stop: this.#stop.signal,
+      onPhase: (phase) => void peer.notify(ReportProgress, { ...this.#claim, phase }),
+    });
+    await this.#host.killLeftovers();
+    return await this.#complete(end);
+  }
+
+  /** The outcome is told once all messages are durable; where they are not, that is how the turn ended. */
+  async #complete(end: TurnEnd): Promise<TaskOutcome> {
+    const refusal = await this.#reports.end().then(
+      () => undefined,
+      (error: unknown) => (error instanceof CellaError ? error : undefined),
+    );
+    const { status, conversation, usage, error } = refusal ? refusedEnd(end, refusal) : end;
+    const outcome: TaskOutcome = {
+      status,
+      message_count: this.#reports.count,
+      ...(usage && { token_usage: usage }),
+      ...(conversation !== undefined && { conversation }),
+      ...(error && { error }),
+    };
+    if (!refusal) await this.#host.peer.call(ReportCompletion, { ...this.#claim, ...outcome });
+    return outcome;
+  }
+
+  async #setup(adapter: AgentAdapter, signal: AbortSignal): Promise<AgentSetup> {
+    const { peer, env, gatewayUrl } = this.#host;
+    const { cwd, session_token } = this.#prompt;
+    const context = await peer.call(GetExecutionContext, this.#claim, { signal });
+    const { session_mcp, profile } = context;
+    const hasServer = session_mcp !== undefined && gatewayUrl !== undefined;
+    return {
+      cwd,
+      homeDir: context.home_dir,
+      programDir: context.program_dir,
+      env: { ...env, ...context.env },
+      model: await this.#access(adapter, signal),
+      profile: hasServer ? withSessionServer(profile, session_mcp, gatewayUrl, session_token) : profile,
+    };
+  }
+
+  async #access(adapter: AgentAdapter, signal: AbortSignal): Promise<ModelAccess> {
+    const { peer, gatewayUrl, keyMode } = this.#host;
+    if (keyMode === 'just-in-time') {
+      const { provider } = adapter;
+      const { api_key, base_url } = await peer.call(GetApiKey, { ...this.#claim, provider }, { signal });
+      return { baseUrl: base_url, key: api_key };
+    }
+    if (gatewayUrl !== undefined) return throughGateway(gatewayUrl, adapter, this.#claim.session_token);
+    throw new CellaError('INVALID_OPTIONS', 'The runner was told of no gateway, and models are reached by it alone.');
+  }
+}
+
+function refusedEnd(end: TurnEnd, refusal: CellaError): TurnEnd {
+  return { ...end, status: 'failed', error: failure(refusal.code, refusal.message) };
+}
+
+interface TurnClaim {
+  readonly session_token: string;
+  readonly session_id: string;
+  readonly task_id: string;
+}
+
+/** Enough to keep the wire busy while the daemon makes them durable, and less than it works on at once. */
+const WINDOW = 32;
+/** Far below the longest frame, whatever is escaped in it. */
+const MAX_EVENT_CHARS = 2 * 1024 * 1024;
+
+class EventReporter {
+  readonly #peer: RpcPeer;
+  readonly #claim: TurnClaim;
+  readonly #onRefused: () => void;
+  readonly #underWay = new Set<Promise<void>>();
+  #refusal: CellaError | undefined;
+  #ended = false;
+  #count = 0;
+
+  /** @param onRefused the daemon takes no more: the turn has nobody left to tell */
+  constructor(peer: RpcPeer, claim: TurnClaim, onRefused: () => void) {
+    this.#peer = peer;
+    this.#claim = claim;
+    this.#onRefused = onRefused;
+  }
+
+  /** Resolves when there is room for more; rejects where the daemon has refused one. */
+  async send(event: AgentEvent): Promise<void> {
+    this.#check();
+    this.#begin(limitSize(event));
+    while (this.#underWay.size >= WINDOW) await Promise.race(this.#underWay);
+    this.#check();
+  }
+
+  /** All that were sent are durable, and none can be sent after it. */
+  async end(): Promise<void> {
+    this.#ended = true;
+    await Promise.all(this.#underWay);
+    if (this.#refusal) throw this.#refusal;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  #check(): void {
+    if (this.#refusal) throw this.#refusal;
+    if (this.#ended) throw new CellaError('ABORTED', 'The turn has ended: nothing more can be told of it.');
+  }
+
+  /** The number is taken and the message written in one go, so that the order is that of the calls. */
+  #begin(event: AgentEvent): void {
+    this.#count += 1;
+    const sent = this.#peer
+      .call(ReportMessage, { ...this.#claim, sequence: this.#count, event })
+      .then(
+        () => {},
+        (error: unknown) => this.#refuse(error),
+      )
+      .finally(() => this.#underWay.delete(sent));
+    this.#underWay.add(sent);
+  }
+
+  #refuse(error: unknown): void {
+    if (this.#refusal) return;
+    this.#refusal =
+      error instanceof CellaError
+        ? error
+        : new CellaError('INTERNAL', 'A message could not be sent.', { cause: error });
+    this.#onRefused();
+  }
+}
+
+/** What is too large for a message is told of, and left out. */
+function limitSize(event: AgentEvent): AgentEvent {
+  const { length } = JSON.stringify(event);
+  if (length <= MAX_EVENT_CHARS) return event;
+  const text = `The agent's ${event.type} is left out: its ${length} characters are too many for an event.`;
+  return { type: 'agent_notice', turn: event.turn, text };
+}
+
+type ResolvedParams = z.output<typeof PermissionResolved.params>;
+type RpcDecision = Pick<ResolvedParams, 'outcome' | 'reason' | 'text'>;
+
+/** Decisions that overtook the reply that names their request; no honest daemon has many. */
+const MOST_EARLY = 100;
+const MOST_SUMMARY = 10_000;
+
+class RpcPermissions {
+  readonly #peer: RpcPeer;
+  readonly #claim: TurnClaim;
+  readonly #waiting = new Map<string, (decision: RpcDecision) => void>();
+  readonly #early = new Map<string, RpcDecision>();
+  #asking = 0;
+
+  constructor(peer: RpcPeer, claim: TurnClaim) {
+    this.#peer = peer;
+    this.#claim = claim;
+  }
+
+  /** Never rejects: what cannot be asked is not allowed. */
+  async ask(ask: AgentPermissionRequest, signal: AbortSignal): Promise<PermissionAnswer> {
+    this.#asking += 1;
+    try {
+      return toAnswer(await this.#decide(ask, signal));
+    } catch (error) {
+      if (signal.aborted) return { allowed: false, reason: 'The turn is being stopped.' };
+      const why = error instanceof CellaError ? error.message : 'it could not be asked for';
+      return { allowed: false, reason: `Nobody could be asked for permission: ${why}` };
+    } finally {
+      this.#asking -= 1;
+    }
+  }
+
+  /** False where nothing waits for it. */
+  resolve({ request_id, outcome, reason, text }: ResolvedParams): boolean {
+    const decision = { outcome, reason, text };
+    const waiting = this.#waiting.get(request_id);
+    if (waiting) {
+      waiting(decision);
+      return true;
+    }
+    if (this.#asking === 0 || this.#early.size >= MOST_EARLY) return false;
+    this.#early.set(request_id, decision);
+    return true;
+  }
+
+  async #decide(ask: AgentPermissionRequest, signal: AbortSignal): Promise<RpcDecision> {
+    const { request_id, decision } = await this.#peer.call(
+      RequestPermission,
+      { ...this.#claim, ...mutable(ask), summary: ask.summary.slice(0, MOST_SUMMARY) },
+      { signal },
+    );
+    const known = decision ?? this.#early.get(request_id);
+    this.#early.delete(request_id);
+    return known ?? (await this.#wait(request_id, signal));
+  }
+
+  async #wait(id: string, signal: AbortSignal): Promise<RpcDecision> {
+    const decided = Promise.withResolvers<RpcDecision>();
+    const stop = () => decided.resolve({ outcome: 'cancelled', reason: 'The turn is being stopped.' });
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    this.#waiting.set(id, decided.resolve);
+    try {
+      return await decided.promise;
+    } finally {
+      this.#waiting.delete(id);
+      signal.removeEventListener('abort', stop);
+    }
+  }
+}
+
+function toAnswer({ outcome, reason, text }: RpcDecision): PermissionAnswer {
+  if (outcome === 'allowed') return { allowed: true, reason, text };
+  const why = outcome === 'timed_out' ? 'Nobody answered in time.' : 'It was not allowed.';
+  return { allowed: false, reason: reason ?? why, text };
+}
+
+function mutable({ question, ...ask }: AgentPermissionRequest) {
+  if (!question) return ask;
+  const { text, options } = question;
+  return { ...ask, question: { text, ...(options && { options: [...options] }) } };
+}
