@@ -22,23 +22,50 @@ import {
 } from '../protocol/runner-commands.ts';
 import { type AgentLoader, noModelAccess, runAgentTurn, throughGateway, withSessionServer } from './agent-turn.ts';
 import { openLoopbackForwarder } from './loopback-forwarder.ts';
-import { ownVariables } from './runner-process.ts';
+import { ownVariables, type RunnerStreams } from './runner-process.ts';
 
-export interface CommandParts {
+interface CommandParts {
   readonly lines: AsyncGenerator<unknown>;
   readonly output: JsonOutput;
   readonly agents: AgentLoader;
-  /** Aborted where the runner is told to end. */
+  /** Aborted when the runner is told to end. */
   readonly stop: AbortSignal;
 }
 
-/** Resolves with the exit code. What it rejects with is told in the last line. */
-export type StdioCommand = (parts: CommandParts) => Promise<number>;
+/** Resolves with the exit code. If it rejects, the error is the last line of the output. */
+type StdioCommand = (parts: CommandParts) => Promise<number>;
 
-/** Of one transcript: what a text in memory can well have. */
+export async function runCommand(
+  name: string | undefined,
+  rest: readonly string[],
+  { input, output: stream }: RunnerStreams,
+  agents: AgentLoader,
+  stop: AbortSignal,
+): Promise<number> {
+  const output = new JsonOutput(stream);
+  const abort = () => input.destroy(new CellaError('ABORTED', 'The runner was told to end.'));
+  stop.addEventListener('abort', abort, { once: true });
+  try {
+    const command = name !== undefined && rest.length === 0 ? commands.get(name) : undefined;
+    if (!command) throw unknownCommand();
+    return await command({ lines: readJson(input), output, agents, stop });
+  } catch (error) {
+    await output.fail(error).catch(() => {}); // nobody reads
+    return 1;
+  }
+}
+
+function unknownCommand(): CellaError {
+  const known = [...commands.keys(), 'serve'].join(', ');
+  return new CellaError('INVALID_REQUEST', 'The runner takes one command and no other arguments.', {
+    advice: `Use one of these: ${known}. See docs/runner.md.`,
+  });
+}
+
+/** The longest transcript that is read into memory. */
 const MAX_TRANSCRIPT_CHARS = 256 * 1024 * 1024;
 
-export const setupSession: StdioCommand = async ({ lines, output, agents }) => {
+const setupSession: StdioCommand = async ({ lines, output, agents }) => {
   const { agent: name, conversation, env, ...place } = await firstLine(lines, SetupRequest);
   const adapter = await agents.load(name);
   const agent = await adapter.open({ ...place, env: { ...ownVariables(), ...env }, model: noModelAccess });
@@ -69,7 +96,7 @@ type ParsedQuery = z.output<typeof QueryRequest>;
 /** What of an agent's set-up depends on how models are reached. */
 type ModelSetup = (adapter: AgentAdapter) => Pick<AgentSetup, 'model' | 'profile'>;
 
-export const executeQuery: StdioCommand = async (parts) => {
+const executeQuery: StdioCommand = async (parts) => {
   const query = await firstLine(parts.lines, QueryRequest);
   const { access, profile } = query;
   if ('baseUrl' in access) return await runQuery(parts, query, () => ({ model: access, profile }));
@@ -116,7 +143,7 @@ async function runQuery(
   return end.status === 'completed' || end.status === 'cancelled' ? 0 : 1;
 }
 
-export const readTranscript: StdioCommand = async ({ lines, output, agents }) => {
+const readTranscript: StdioCommand = async ({ lines, output, agents }) => {
   const { agent: name, conversation, as, env, ...place } = await firstLine(lines, TranscriptRequest);
   const adapter = await agents.load(name);
   const write = (line: TranscriptLine) => output.write(line);
@@ -132,7 +159,7 @@ export const readTranscript: StdioCommand = async ({ lines, output, agents }) =>
   }
 };
 
-export class StdioPermissions {
+class StdioPermissions {
   readonly #output: JsonOutput;
   readonly #waiting = new Map<number, (answer: PermissionAnswer) => void>();
   #asked = 0;
@@ -190,7 +217,7 @@ export class StdioPermissions {
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** The lines of the input as JSON; blank ones are left out. INVALID_REQUEST and TOO_LARGE for what is no such line. */
-export async function* readJson(input: Readable): AsyncGenerator<unknown> {
+async function* readJson(input: Readable): AsyncGenerator<unknown> {
   const decoder = new LineSplitter(LINE_BYTES);
   for await (const chunk of input) for (const line of decoder.push(chunk)) yield* parseLine(line);
   const last = decoder.end();
@@ -211,13 +238,13 @@ function* parseLine(line: Line): Generator<unknown> {
   yield json;
 }
 
-export async function firstLine<S extends z.ZodType>(lines: AsyncGenerator<unknown>, schema: S): Promise<z.output<S>> {
+async function firstLine<S extends z.ZodType>(lines: AsyncGenerator<unknown>, schema: S): Promise<z.output<S>> {
   const { value, done } = await lines.next();
   if (done) throw new CellaError('INVALID_REQUEST', 'The command reads one line of JSON, and there was none.');
   return check(schema, value);
 }
 
-export function check<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+function check<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
   throw new CellaError(
@@ -229,7 +256,7 @@ export function check<S extends z.ZodType>(schema: S, value: unknown): z.output<
   );
 }
 
-export class JsonOutput {
+class JsonOutput {
   readonly #write: RpcPort['write'];
 
   constructor(output: Writable) {
@@ -251,3 +278,9 @@ function toErrorBody(error: unknown): ErrorLine['error'] {
   console.error(error);
   return { code: 'INTERNAL', message: 'The command failed; its stderr tells why.', advice: errorCodes.INTERNAL.advice };
 }
+
+const commands: ReadonlyMap<string, StdioCommand> = new Map([
+  ['setup-session', setupSession],
+  ['execute-query', executeQuery],
+  ['read-transcript', readTranscript],
+]);

@@ -140,16 +140,9 @@ describe('the conversations of Claude', () => {
   });
 });
 
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cella-home-files-'));
-  for (const name of ['home', 'outside']) mkdirSync(join(folder, name));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
-});
-
 test('a link that comes into the place of a folder that is held is not written through', async () => {
-  const [home, outside] = [join(folder, 'home'), join(folder, 'outside')];
+  const [home, outside] = [where.homeDir, join(folder, 'outside')];
+  mkdirSync(outside);
   await using held = await openNoFollowFolder(home, ['.claude', 'projects']);
   renameSync(join(home, '.claude', 'projects'), join(home, 'away'));
   symlinkSync(outside, join(home, '.claude', 'projects'));
@@ -159,7 +152,8 @@ test('a link that comes into the place of a folder that is held is not written t
 });
 
 test('folders are made on the way, and never through a link', async () => {
-  const [home, outside] = [join(folder, 'home'), join(folder, 'outside')];
+  const [home, outside] = [where.homeDir, join(folder, 'outside')];
+  mkdirSync(outside);
   await replaceText(home, join(home, 'a', 'b', 'x'), 'first');
   await replaceText(home, join(home, 'a', 'b', 'x'), 'second');
   expect(readFileSync(join(home, 'a', 'b', 'x'), 'utf8')).toBe('second');

@@ -115,7 +115,7 @@ const SdkResult = z.object({
   /** Of this turn alone, subagents included. */
   model_usage_since_last_result: ClaudeModelUsage.optional(),
 });
-type Result = z.infer<typeof SdkResult>;
+export type SdkResult = z.infer<typeof SdkResult>;
 
 export const SdkMessage = z.union([System, Assistant, User, Stream, SdkResult]);
 export type SdkMessage = z.infer<typeof SdkMessage>;
@@ -160,9 +160,9 @@ const SystemLine = z.object({
 });
 
 const ClaudeLine = z.discriminatedUnion('type', [AssistantLine, UserLine, CostLine, SystemLine]);
-type Line = z.infer<typeof ClaudeLine>;
+export type ClaudeLine = z.infer<typeof ClaudeLine>;
 
-export function parseLines(transcript: string): Line[] {
+export function parseLines(transcript: string): ClaudeLine[] {
   return transcript.split('\n').flatMap((text) => {
     try {
       const parsed = ClaudeLine.safeParse(JSON.parse(text));

@@ -46,7 +46,7 @@ function turnsOn(
     queueLimit: () => 10,
     stopping: () => false,
     requireConfirmed: () => {},
-    agents: { admit: async () => {}, run, retire: async () => {}, warm: async () => false },
+    agents: { checkCanRun: async () => {}, run, stop: async () => {}, prestart: async () => false },
     onEnded: () => {},
   } as unknown as SessionTurnsParts;
   return new SessionTurns(parts);

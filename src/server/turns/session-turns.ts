@@ -51,8 +51,6 @@ interface StopTurnsRequest {
   readonly all?: boolean | undefined;
 }
 
-export type SessionTurns = SessionTurns;
-
 export interface TurnPage {
   readonly turns: TurnInfo[];
   readonly next?: string | undefined;
