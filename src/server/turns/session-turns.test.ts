@@ -39,7 +39,7 @@ function turnsOn(
     session: { id: 'ses_0000000000000001', info: async () => ({}) },
     key: 'a',
     storage: { documents, transcripts: {} },
-    permissions: { cancelOf: async () => {}, cancelLeft: async () => {} },
+    permissions: { cancelOf: async () => {}, cancelOrphaned: async () => {} },
     writer: { write, full: false },
     outputs: {},
     bounds: { eventBytes: 1000, fileBytes: 1000 },
