@@ -4,16 +4,16 @@ import type { AgentEvent, AgentFailure, AgentLogEvent } from '../protocol/agent-
 import type { AgentProfile } from '../protocol/agent-profile.ts';
 import type { AgentName, PermissionMode, TokenUsage } from '../protocol/turn.ts';
 
-/** What an agent is given to work with. Paths are as they are where it runs. */
+/** What an agent works with. Paths are those of its environment. */
 export interface AgentSetup {
   readonly cwd: string;
-  /** Its own: configuration and conversations. */
+  /** Its home: configuration and conversations. */
   readonly homeDir: string;
-  /** Where `cella agents install` has put its program. */
+  /** The folder of its installed program. */
   readonly programDir: string;
-  /** PATH and what else every program there has; never a key. */
+  /** PATH and other common variables; never a key. */
   readonly env: Readonly<Record<string, string>>;
-  /** Where model calls go, and what stands in for the key there. */
+  /** Where model calls go, and the token to use as key. */
   readonly model: ModelAccess;
   readonly profile: AgentProfile;
 }
@@ -29,15 +29,15 @@ export interface AgentTurn {
   readonly prompt: string;
   readonly mode: PermissionMode;
   readonly model?: string | undefined;
-  /** Those of the agent's own tools that it may have; without it, all. */
+  /** The agent's own tools that it may use; all if undefined. */
   readonly tools?: readonly string[] | undefined;
-  /** The conversation to go on with; a new one without it. */
+  /** The conversation to continue; a new one if undefined. */
   readonly conversation?: string | undefined;
-  /** Aborted where the turn is to stop: it then ends as `cancelled`, also while a permission waits. */
+  /** Aborts when the turn must stop: it then ends as `cancelled`, also while a permission is pending. */
   readonly signal: AbortSignal;
-  /** Resolves when there is room for more. Rejects where nobody takes events any more. */
+  /** Resolves when there is room for more. Rejects if events are not accepted any more. */
   emit(event: AgentEvent): Promise<void>;
-  /** Asks a person, by way of the daemon. It also resolves where the turn is stopped, as not allowed. */
+  /** Asks a person, through the server. Resolves as not allowed if the turn is stopped. */
   permit(request: AgentPermissionRequest): Promise<PermissionAnswer>;
 }
 
@@ -47,7 +47,7 @@ export interface AgentPermissionRequest {
   readonly summary: string;
   readonly input?: unknown;
   readonly pattern?: string;
-  /** Set where the agent asks a question in words rather than for leave. */
+  /** Set if the agent asks a question, not for a permission. */
   readonly question?: {
     readonly text: string;
     readonly options?: readonly { readonly label: string; readonly description?: string }[];
@@ -57,7 +57,7 @@ export interface AgentPermissionRequest {
 export interface PermissionAnswer {
   readonly allowed: boolean;
   readonly reason?: string | undefined;
-  /** Of a question. */
+  /** The answer to a question. */
   readonly text?: string | undefined;
 }
 
@@ -72,17 +72,17 @@ export interface Agent {
   readonly name: AgentName;
   /** Runs one turn to its end. Failures of provider and agent are outcomes, not rejections. */
   prompt(turn: AgentTurn): Promise<TurnOutcome>;
-  /** The conversation as the agent keeps it, its subagents' included; undefined where there is none. */
+  /** The conversation as the agent stores it, with subagents; undefined if there is none. */
   readTranscript(conversation: string): Promise<string | undefined>;
-  /** Puts a conversation where the agent looks for it. An older one never replaces a newer one. */
+  /** Writes a conversation where the agent finds it. An older one never replaces a newer one. */
   writeTranscript(conversation: string, text: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** One for each agent, loaded only where it is used. */
+/** One per agent, loaded when it is used. */
 export interface AgentAdapter {
   readonly name: AgentName;
-  /** Which of the gateway's providers it speaks to. */
+  /** The gateway's provider that it uses. */
   readonly provider: 'anthropic' | 'openai' | 'gemini';
   open(setup: AgentSetup): Promise<Agent>;
   /**

@@ -15,7 +15,7 @@ export class EventSender {
     this.#emit = emit;
   }
 
-  /** Resolves when there is room for more; rejects where nobody takes events any more. */
+  /** Resolves when there is room for more; rejects if events are not accepted any more. */
   async send(events: readonly AgentEvent[]): Promise<void> {
     for (const event of events) this.#add(event);
     if (this.#waiting.length > 0) this.#work ??= this.#send();

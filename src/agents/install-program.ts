@@ -24,7 +24,7 @@ import {
 export interface InstallOptions {
   /** The folder of all agents' programs. */
   readonly programs: string;
-  /** That of the adapter by default. */
+  /** Default: the version that the adapter is tested with. */
   readonly version?: string | undefined;
   readonly signal?: AbortSignal;
   readonly onProgress?: (text: string) => void;
@@ -32,7 +32,7 @@ export interface InstallOptions {
 }
 
 export interface InstallResult extends InstalledProgram {
-  /** It was there already. */
+  /** It was installed already. */
   readonly kept: boolean;
 }
 
@@ -54,7 +54,7 @@ export async function installProgram(program: AgentProgram, options: InstallOpti
   const part = tempPath(folder);
   try {
     await installInto(part, { ...program, version }, { signal, npm, onProgress });
-    // One that is damaged makes room; one that another has brought meanwhile is as good.
+    // Replaces a damaged install; one that another process made meanwhile is kept.
     if (there) await rm(there.path, { recursive: true, force: true });
     await rename(part, join(folder, version)).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
@@ -79,7 +79,7 @@ export async function removeProgram(
   const all = await installedVersions(programs, program);
   const chosen = all.filter((one) => wanted === undefined || one.version === wanted);
   for (const { path } of chosen) {
-    // Gone at once for whoever looks, however long it takes.
+    // Renamed first, so that it disappears at once.
     const gone = tempPath(agentFolder(programs, program));
     await rename(path, gone);
     await rm(gone, { recursive: true, force: true });
@@ -121,7 +121,7 @@ async function installInto(
   await makeReadable(part);
 }
 
-/** Agents run as other users, whatever the umask here. They may read it all, and change nothing. */
+/** Agents run as other users, who may read everything and change nothing, whatever the umask. */
 async function makeReadable(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -131,7 +131,7 @@ async function makeReadable(folder: string): Promise<void> {
   }
 }
 
-/** Of an install that was killed: its process is gone. */
+/** Removes the folders of installs that were killed. */
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const pid = TEMP_NAME.exec(name)?.[1];
@@ -144,11 +144,11 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'; // another user's
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'; // another user's process
   }
 }
 
-/** No code of a package runs here: programs must work without. */
+/** No install scripts run here. */
 const ARGV = [
   'install',
   '--ignore-scripts',
@@ -163,14 +163,14 @@ const ARGV = [
   '--fetch-retries=1',
   '--fetch-retry-mintimeout=1000',
 ];
-/** npm itself gives up a registry that is silent. This is for the rest, with a slow line in mind. */
+/** npm has its own network timeout. This covers everything else, also on a slow line. */
 const LONGEST_INSTALL_MS = 60 * 60_000;
 const MAX_STDERR_CHARS = 16_384;
 const MAX_ERROR_LINES = 4;
 const UNREACHABLE =
   /\b(ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|ERR_SOCKET_TIMEOUT|EHOSTUNREACH)\b/;
 const UNKNOWN = /\b(ETARGET|E404)\b/;
-/** What it tells of each package: that it has asked for it, and later that it wants its archive. */
+/** npm's lines for a package's metadata, and for its archive. */
 const ASKED = /^npm http fetch GET 200 (?!\S+\.tgz )/;
 const WANTED = /^npm http cache \S+\.tgz /;
 const NO_FAILURE = /^npm (http|warn|notice)\b/;
@@ -179,26 +179,26 @@ export interface NpmOptions {
   readonly signal: AbortSignal;
   /** A name in PATH, or a path. */
   readonly npm: string;
-  /** Told as it goes on. */
+  /** Called on progress. */
   readonly onStep?: (step: NpmStep) => void;
 }
 
-/** `asked`: packages that the registry was asked for. `wanted`: archives of packages that are fetched, once all are known. */
+/** `asked`: packages whose metadata was requested. `wanted`: archives to download. */
 export interface NpmStep {
   readonly asked: number;
   readonly wanted: number;
 }
 
-/** Installs what the package.json of the folder names. */
+/** Installs the dependencies of the folder's package.json. */
 export async function npmInstall(folder: string, { signal, npm, onStep = () => {} }: NpmOptions): Promise<void> {
   signal.throwIfAborted();
-  // A group of its own: its children end with it.
+  // Its own process group, so that its children can be killed with it.
   const child = spawn(npm, ARGV, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
   const stop = () => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
     } catch {
-      // It has ended, and only its output is not at its end yet.
+      // It has ended; only its output is still open.
     }
   };
   let words = '';
@@ -209,7 +209,7 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
     if (NO_FAILURE.test(line)) onStep(step);
     else words = `${words}${line}\n`.slice(-MAX_STDERR_CHARS);
   });
-  // What it has left behind would hold its output open.
+  // Processes that it left would keep its output open.
   child.once('exit', stop);
   const over = processEnd(child);
   const aborted = Promise.withResolvers<never>();
@@ -242,7 +242,7 @@ function npmError(words: string, how: string): CellaError {
   const told = telling
     .slice(0, MAX_ERROR_LINES)
     .join('\n')
-    .replace(/\/\/[^/\s@]+@/g, '//…@'); // a password may be in it
+    .replace(/\/\/[^/\s@]+@/g, '//…@'); // may contain a password
   const message = `npm ${how}.\n${told}`.trim();
   if (UNREACHABLE.test(words)) return new CellaError('REGISTRY_UNREACHABLE', message);
   if (!UNKNOWN.test(words)) return new CellaError('AGENT_INSTALL_FAILED', message);
@@ -262,7 +262,7 @@ export class InstallProgress implements Disposable {
   #last = '';
   #over = false;
 
-  /** `tell` is called at once, and whenever there is something else to tell. */
+  /** `tell` is called at once and on each change. */
   constructor(folder: string, program: AgentProgram, tell: (text: string) => void) {
     this.#folder = folder;
     this.#program = program;
@@ -291,7 +291,7 @@ export class InstallProgress implements Disposable {
   }
 }
 
-/** Before anything is there that could be measured. */
+/** Used until there is something to measure. */
 function describeStep({ asked, wanted }: NpmStep): string {
   const counted = (count: number) => `${count} package${count === 1 ? '' : 's'}`;
   if (wanted > 0) return `fetching ${counted(wanted)}`;
@@ -299,13 +299,13 @@ function describeStep({ asked, wanted }: NpmStep): string {
 }
 
 async function folderSize(folder: string): Promise<number> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []); // npm moves folders about
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []); // npm moves folders
   const sizes = entries.map(async (entry) => {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) return await folderSize(path);
     return await stat(path).then(
       ({ size }) => size,
-      () => 0, // it has gone meanwhile
+      () => 0, // it was removed meanwhile
     );
   });
   return (await Promise.all(sizes)).reduce((total, size) => total + size, 0);

@@ -13,22 +13,22 @@ export interface AgentProgram {
   readonly packageName: string;
   /** The one that the adapter is tested with. */
   readonly version: string;
-  /** What it takes on the disk, for people who wait for it. */
+  /** Its size on disk, for the progress text. */
   readonly megabytes: number;
-  /** What must be there, under node_modules: of each list one. */
+  /** Required files below node_modules: at least one of each list. */
   readonly parts: readonly (readonly string[])[];
 }
 
 export interface InstalledProgram {
   readonly version: string;
   readonly path: string;
-  /** What is missing of it; nothing where it can be used. */
+  /** Missing files; empty if it can be used. */
   readonly missing: readonly string[];
   /** Milliseconds since 1970. */
   readonly installedAt: number;
 }
 
-/** It becomes the name of a folder, and a word of npm's command line. */
+/** Used as a folder name and in npm's command line. */
 const VERSION = /^\d{1,6}\.\d{1,6}\.\d{1,6}(-[0-9A-Za-z.-]{1,40})?$/;
 
 export function isVersion(text: string): boolean {
@@ -50,12 +50,12 @@ export function agentFolder(programs: string, { agent }: Pick<AgentProgram, 'age
   return join(programs, agent);
 }
 
-/** For what is on its way there or away: no version, and swept where its process is gone. */
+/** A temporary name for installs and removals. Removed later if its process has died. */
 export function tempPath(folder: string): string {
   return join(folder, `.part-${process.pid}-${randomBytes(6).toString('hex')}`);
 }
 
-/** Newest first. What is still being installed has another name, and is not seen. */
+/** Newest first, without unfinished installs. */
 export async function installedVersions(programs: string, program: AgentProgram): Promise<InstalledProgram[]> {
   const folder = agentFolder(programs, program);
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
@@ -82,7 +82,7 @@ export async function missingFiles(path: string, { parts }: AgentProgram): Promi
   return parts.flatMap(([first = ''], at) => (found[at] ? [] : [first]));
 }
 
-/** Beside the versions: the one that was asked for last. */
+/** The file beside the versions that names the active one. */
 const CHOICE = 'used';
 
 /**
@@ -108,7 +108,7 @@ export async function activeProgram(programs: string, program: AgentProgram): Pr
   });
 }
 
-/** From the next turn on. */
+/** Takes effect with the next turn. */
 export async function setActiveVersion(programs: string, program: AgentProgram, version: string): Promise<void> {
   const folder = agentFolder(programs, program);
   const part = tempPath(folder);
@@ -120,7 +120,7 @@ export async function setActiveVersion(programs: string, program: AgentProgram, 
   }
 }
 
-/** What stands there and is no version counts as no choice. */
+/** An invalid version counts as no choice. */
 async function chosenVersion(programs: string, program: AgentProgram): Promise<string | undefined> {
   const text = await readFile(join(agentFolder(programs, program), CHOICE), 'utf8').catch((error) => {
     if (error.code === 'ENOENT') return '';

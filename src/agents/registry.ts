@@ -1,4 +1,4 @@
-/** The agents that there are. What an agent needs is loaded when it is used. */
+/** All known agents. An adapter is loaded when it is used. */
 
 import { CellaError } from '../protocol/errors.ts';
 import type { AgentName } from '../protocol/turn.ts';

@@ -16,7 +16,7 @@ export function oneLine(text: string, most: number): string {
   return (line.length <= most ? line : `${line.slice(0, most - 1)}…`).toWellFormed();
 }
 
-/** The input of a tool: long texts in it are cut, and one that is still too long is told by its beginning. */
+/** Truncates long texts in a tool's input, or the whole input if it is still too long. */
 export function truncateInput(input: unknown): unknown {
   const text = JSON.stringify(input, (_key, value: unknown) =>
     typeof value === 'string' ? truncateText(value) : value,
@@ -25,7 +25,7 @@ export function truncateInput(input: unknown): unknown {
   return text.length <= MOST_INPUT ? (JSON.parse(text) as unknown) : { cut: truncateText(text) };
 }
 
-/** An id is the model's own text: one that is too long is named by its end, where ids of one kind differ. */
+/** Keeps the end of a long id, where ids of one kind differ. Ids come from the model. */
 export function truncateId(id: string): string {
   return id.length <= MOST_ID ? id.toWellFormed() : id.slice(-MOST_ID).toWellFormed();
 }

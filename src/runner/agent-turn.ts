@@ -7,17 +7,17 @@ import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import type { TaskStatus } from '../protocol/runner-methods.ts';
 import { killDescendants } from './descendants.ts';
 
-/** How long an agent may take to end once it is told to; after it, its processes are ended. */
+/** How long an agent may take to stop. Then its processes are killed. */
 const STOP_GRACE_MS = 5000;
 const MOST_CHARACTERS = 2000;
-/** What a timer can wait for. */
+/** The longest timer of Node. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 type TurnPhase = 'loading' | 'opening' | 'prompting' | 'stopping' | 'closing';
 
 export interface AgentTurnJob {
   readonly load: () => Promise<AgentAdapter>;
-  /** Asked for once the agent is loaded: what it is given depends on its provider. */
+  /** Called once the agent is loaded: the setup depends on its provider. */
   readonly setup: (adapter: AgentAdapter, signal: AbortSignal) => Promise<AgentSetup>;
   readonly turn: Omit<AgentTurn, 'signal' | 'permit'> & {
     permit(ask: Parameters<AgentTurn['permit']>[0], signal: AbortSignal): ReturnType<AgentTurn['permit']>;
@@ -26,7 +26,7 @@ export interface AgentTurnJob {
   readonly stop: AbortSignal;
   readonly onPhase?: (phase: TurnPhase) => void;
   readonly graceMs?: number;
-  /** What is done about an agent that does not end: its processes are killed. */
+  /** Called for an agent that does not stop. Default: kills its processes. */
   readonly onAbandoned?: () => void;
 }
 
@@ -34,7 +34,7 @@ export interface TurnEnd extends Omit<TurnOutcome, 'status'> {
   readonly status: TaskStatus;
 }
 
-/** Never rejects: whatever happens is how the turn ended. */
+/** Never rejects: failures are results of the turn. */
 export async function runAgentTurn(job: AgentTurnJob): Promise<TurnEnd> {
   const { timeoutMs, graceMs = STOP_GRACE_MS, onPhase = () => {}, onAbandoned = killDescendants } = job;
   const late = new AbortController();
@@ -87,7 +87,7 @@ async function attempt(
     return { status: 'failed', error: failureOf(error, key) };
   } finally {
     onPhase('closing');
-    // How it ended is known; that it could not be closed changes nothing of it.
+    // The result is known; a failure to close does not change it.
     await agent?.close().catch((error: unknown) => console.error('The agent could not be closed:', error));
   }
 }
@@ -96,7 +96,7 @@ async function stopped(): Promise<{ allowed: false; reason: string }> {
   return { allowed: false, reason: 'The turn is being stopped.' };
 }
 
-/** A turn that came to its end is completed, also where it was told to stop meanwhile. */
+/** A turn that finished is completed, also if it was told to stop meanwhile. */
 function endOf(outcome: TurnOutcome, { stop, timeoutMs }: AgentTurnJob, isLate: boolean): TurnEnd {
   if (outcome.status === 'completed') return outcome;
   const { error: _, ...known } = outcome;
@@ -107,7 +107,7 @@ function endOf(outcome: TurnOutcome, { stop, timeoutMs }: AgentTurnJob, isLate: 
   return stop.aborted ? { ...known, status: 'cancelled' } : outcome;
 }
 
-/** The key that an agent was given is not told, whatever it says. */
+/** Removes the agent's key from the message. */
 function failureOf(error: unknown, key: string): AgentFailure {
   const why = error instanceof Error ? error.message : String(error);
   const message = (key === '' ? why : why.replaceAll(key, '…')).slice(0, MOST_CHARACTERS);
@@ -124,14 +124,14 @@ function onAbort(signal: AbortSignal, act: () => void): void {
   else signal.addEventListener('abort', act, { once: true });
 }
 
-/** For work that calls no model: an address where nobody is, and no key of anybody. */
+/** For work that calls no model: a closed port and a dummy key. */
 export const noModelAccess: ModelAccess = { baseUrl: 'http://127.0.0.1:9', key: 'no-model-is-called' };
 
 export function throughGateway(gatewayUrl: string, { provider }: AgentAdapter, token: string): ModelAccess {
   return { baseUrl: `${gatewayUrl}/${provider}`, key: token };
 }
 
-/** The profile with the session's own server beside those that a person has named; that name is Cella's. */
+/** Adds the session's MCP server to the profile. It replaces a server of the same name. */
 export function withSessionServer(
   profile: AgentProfile,
   name: string,
@@ -144,6 +144,6 @@ export function withSessionServer(
 
 export interface AgentLoader {
   readonly names: readonly string[];
-  /** `AGENT_UNKNOWN` for any other name. */
+  /** Throws `AGENT_UNKNOWN`. */
   load(name: string): Promise<AgentAdapter>;
 }

@@ -9,13 +9,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 interface Process {
   readonly pid: number;
-  /** It has ended, and waits for whoever started it to look. */
+  /** A zombie: it has ended, and its parent has not reaped it. */
   readonly dead: boolean;
   readonly parent: number;
   readonly group: number;
 }
 
-/** Children, theirs, and what has lost its parent but is still of the root's own groups. Not what is spared, nor what came from that. */
+/** All descendants, and orphans in the root's process group or control group. Without the spared ones and their descendants. */
 function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): number[] {
   const all = processes().filter(({ pid, dead }) => !dead && !spared.has(pid));
   const leads = all.some(({ pid, group }) => pid === root && group === root);
@@ -32,7 +32,7 @@ function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): numbe
   return [...found];
 }
 
-/** Where a local environment has given this process one for itself: nobody else is in it, and nobody gets out of it. */
+/** The control group that a local environment made for this process alone. Processes cannot leave it. */
 function ownControlGroup(root: number): string | undefined {
   const group = controlGroupOf(root);
   return group?.includes('/cella-local-') ? group : undefined;
@@ -42,11 +42,11 @@ function controlGroupOf(pid: number): string | undefined {
   try {
     return /^0::.*$/m.exec(readFileSync(`/proc/${pid}/cgroup`, 'latin1'))?.[0];
   } catch {
-    return undefined; // it has ended, or this is no Linux
+    return undefined; // it has ended, or this is not Linux
   }
 }
 
-/** How often, and how long apart, processes that fork faster than they are found are looked for. */
+/** Rounds and pause of the search, for processes that fork while it runs. */
 const MOST_ROUNDS = 200;
 const ROUND_MS = 5;
 
@@ -64,7 +64,7 @@ export async function killSubtree(root: number, spared: ReadonlySet<number>): Pr
   return false;
 }
 
-/** At once, and without waiting: it can be called where a process ends. */
+/** Synchronous, so that an exit handler can call it. */
 export function killDescendants(root = process.pid): void {
   for (const pid of treeBelow(root)) kill(pid);
 }
@@ -73,11 +73,11 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended meanwhile, or is not ours to end.
+    // It has ended, or belongs to another user.
   }
 }
 
-/** How many threads it has: the place of that among what follows the name. */
+/** The index of the thread count after the program name. */
 const THREADS = 17;
 
 function processes(): Process[] {
@@ -85,20 +85,20 @@ function processes(): Process[] {
   try {
     names = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   } catch {
-    // No Linux: the environment ends the whole tree by itself.
+    // Not Linux: the environment kills the whole tree.
     return [];
   }
   return names.flatMap((name) => {
     try {
       const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
-      // The name of the program may hold anything, brackets too; what follows the last of them is numbers.
+      // The program name may contain brackets; after the last one come only numbers.
       const facts = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
       const [state = '', parent, group] = facts;
-      // One whose first thread alone has ended looks the same, and goes on.
+      // A process whose main thread has ended looks the same, but still runs.
       const dead = 'ZX'.includes(state) && Number(facts[THREADS]) <= 1;
       return [{ pid: Number(name), dead, parent: Number(parent), group: Number(group) }];
     } catch {
-      // Ended between the two looks.
+      // It ended between the two reads.
       return [];
     }
   });

@@ -41,10 +41,10 @@ export async function openLoopbackForwarder(socketPath: string): Promise<Loopbac
   return { url: `http://127.0.0.1:${address.port}`, close, [Symbol.asyncDispose]: close };
 }
 
-/** The most that the name of a socket has room for, with some to spare. */
+/** The limit of a socket path, with a margin. */
 const LONGEST_NAME = 100;
 
-/** A long name goes by a descriptor of its folder. */
+/** Shortens a long path with a descriptor of its folder. */
 function reach(socketPath: string): { readonly path: string; letGo(): void } {
   const long = Buffer.byteLength(socketPath) > LONGEST_NAME;
   if (!long || process.platform !== 'linux') return { path: socketPath, letGo: () => {} };
@@ -58,13 +58,13 @@ function reach(socketPath: string): { readonly path: string; letGo(): void } {
   };
 }
 
-/** Each end of a direction is passed on by itself; where one side breaks off, so does the other. */
+/** Passes on each half-close. If one side breaks, so does the other. */
 function join(near: Socket, far: Socket): void {
   const pass = (from: Socket, to: Socket, breakOff: () => void): void => {
     from.pipe(to);
     from.once('error', breakOff);
     from.once('close', () => {
-      // Without the end of what it said, it was cut off.
+      // Closed without an end: the connection broke.
       if (!from.readableEnded) breakOff();
     });
   };

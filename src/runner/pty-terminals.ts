@@ -8,10 +8,10 @@ import { type SpawnTerminal, TerminalExited, TerminalOutput } from '../protocol/
 import { killDescendants } from './descendants.ts';
 
 const MAX_TERMINALS = 16;
-/** In base64 it stays below what a message of output may have. */
+/** In base64 it stays below the limit of one message. */
 const PIECE_BYTES = 64 * 1024;
 
-/** Its arguments are `cols rows program…`: the size is there before the program. What it prints and reads is the terminal's, and its end hangs the program up. Nobody who could type is left where the runner is dead. */
+/** Runs `cols rows program…` on a PTY and copies its input and output. Kills the program when the input ends, that is, when the runner has died. */
 const PTY = `
 import fcntl, os, pty, signal, struct, sys, termios
 cols, rows, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
@@ -58,12 +58,12 @@ export class PtyTerminals {
     this.#open.set(terminal_id, child);
     child.once('close', (code, signal) => {
       this.#open.delete(terminal_id);
-      if (child.pid === undefined) return; // it never was; whoever wanted it is told
+      if (child.pid === undefined) return; // it never started; the caller gets the error
       const how = signal === null ? { code: code ?? 1 } : { signal };
       void this.#peer.notify(TerminalExited, { terminal_id, ...how });
     });
-    child.stdin.on('error', () => {}); // typed after its end
-    this.#show(terminal_id, child).catch(() => {}); // its end tells all there is to tell
+    child.stdin.on('error', () => {}); // input after its end
+    this.#show(terminal_id, child).catch(() => {}); // its exit is reported elsewhere
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
       child.once('error', (cause) =>
@@ -73,7 +73,7 @@ export class PtyTerminals {
     return { pid: child.pid ?? 0 };
   }
 
-  /** The processes that hold them. */
+  /** The processes of open terminals. */
   get pids(): ReadonlySet<number> {
     return new Set([...this.#open.values()].flatMap(({ pid }) => pid ?? []));
   }
@@ -85,7 +85,7 @@ export class PtyTerminals {
   terminate(id: string): boolean {
     const child = this.#open.get(id);
     if (child?.pid === undefined) return false;
-    // Being hung up can be ignored; this cannot.
+    // A program can ignore SIGHUP, but not SIGKILL.
     killDescendants(child.pid);
     return child.kill('SIGKILL');
   }
@@ -94,7 +94,7 @@ export class PtyTerminals {
     for (const id of this.#open.keys()) this.terminate(id);
   }
 
-  /** No faster than the daemon takes it. */
+  /** Waits for the server to take each piece. */
   async #show(terminal_id: string, child: ChildProcessWithoutNullStreams): Promise<void> {
     child.stderr.pipe(process.stderr, { end: false });
     for await (const chunk of child.stdout) {

@@ -25,7 +25,7 @@ import { PtyTerminals } from './pty-terminals.ts';
 import { ownVariables, type RunnerStreams } from './runner-process.ts';
 import { ServedTurn, type TurnHost } from './served-turn.ts';
 
-/** How long what runs may take to end where the daemon has gone. */
+/** How long a turn may take to stop when the server has gone. */
 const END_GRACE_MS = 3000;
 
 interface Handshake {
@@ -33,7 +33,7 @@ interface Handshake {
   readonly host: TurnHost;
 }
 
-/** Resolves when the connection has ended and what ran on it too. */
+/** Resolves when the connection and the turn on it have ended. */
 export async function serve({ input, output }: RunnerStreams, agents: AgentLoader, stop: AbortSignal): Promise<number> {
   const onUnforeseen = (error: unknown, method: string) => console.error(`${method} failed:`, error);
   const peer = new RpcPeer(portOfStreams(input, output), { onUnforeseen });
@@ -54,7 +54,7 @@ class RpcServer implements AsyncDisposable {
   readonly #transcripts: TranscriptReader;
   #forwarder: LoopbackForwarder | undefined;
   #wasGreeted = false;
-  /** Once it is ready for a prompt. */
+  /** Set once it is ready for a prompt. */
   #greeted: Handshake | undefined;
   #task: { readonly task: ServedTurn; readonly ended: Promise<unknown> } | undefined;
 
@@ -87,7 +87,7 @@ class RpcServer implements AsyncDisposable {
       }))
       .handle(Shutdown, async ({ grace_ms }) => {
         await this.#stopTask(grace_ms ?? END_GRACE_MS);
-        // After the reply, which is written before the event loop turns.
+        // After the reply is written.
         setImmediate(() => this.#peer.close());
         return {};
       })
@@ -118,7 +118,7 @@ class RpcServer implements AsyncDisposable {
     this.#wasGreeted = true;
     const { session_id, key_mode, gateway_socket, agentic_tool, enclosed = false } = parsed.data;
     this.#forwarder = gateway_socket === undefined ? undefined : await openLoopbackForwarder(gateway_socket);
-    // Ahead of the first prompt, which tells what is wrong with it.
+    // Loads ahead of the first prompt, which reports errors.
     if (agentic_tool !== undefined) await this.#agents.load(agentic_tool).catch(() => {});
     this.#greeted = {
       sessionId: session_id,
@@ -134,9 +134,9 @@ class RpcServer implements AsyncDisposable {
     return { protocol_version: PROTOCOL_VERSION, pid: process.pid, agents: [...this.#agents.names] };
   }
 
-  /** Where it finds no end, it ends itself: whoever stands over it ends all of it then. */
+  /** If it cannot kill them all, the runner exits, and the supervisor kills the rest. */
   async #tidy(enclosed: boolean): Promise<void> {
-    // Whoever stands over the runner adopts what has lost its parent; elsewhere that is the whole machine.
+    // In a sandbox, the parent adopts orphans. Elsewhere the parent's subtree is not ours.
     const root = enclosed && process.ppid > 1 ? process.ppid : process.pid;
     if (await killSubtree(root, this.#terminals.pids)) return;
     console.error('What the turn has left running could not be ended.');
@@ -167,7 +167,7 @@ class RpcServer implements AsyncDisposable {
     return this.#task?.task.id === id ? this.#task.task : undefined;
   }
 
-  /** What does not end in time is left to the end of the process. */
+  /** A turn that does not stop in time ends with the process. */
   async #stopTask(graceMs: number): Promise<void> {
     if (!this.#task) return;
     const { task, ended } = this.#task;
@@ -177,13 +177,13 @@ class RpcServer implements AsyncDisposable {
     const patience = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, graceMs);
     });
-    // How it ended is told to whoever prompted, if anybody is left to be told.
+    // The caller of the prompt gets the result.
     await Promise.race([ended.catch(() => {}), patience]);
     clearTimeout(timer);
   }
 }
 
-/** Of any version: the rest is looked at once it is known to be ours. */
+/** Any version; the rest is parsed once the version is known to match. */
 const AnyHello = z.looseObject({ protocol_version: z.int() });
 
 type TranscriptRequest = z.output<typeof ReadTranscript.params>;
@@ -192,7 +192,7 @@ type TranscriptPart = z.input<typeof ReadTranscript.result>;
 export class TranscriptReader {
   readonly #agents: AgentLoader;
   readonly #env: Readonly<Record<string, string>>;
-  /** The one that is being read: all of its parts are of one moment. */
+  /** The transcript that is being read; all parts come from the same read. */
   #open: { readonly conversation: string; readonly pieces: readonly string[] } | undefined;
 
   constructor(agents: AgentLoader, env: Readonly<Record<string, string>>) {

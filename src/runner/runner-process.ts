@@ -13,13 +13,13 @@ export interface RunnerStreams {
   readonly output: Writable;
 }
 
-/** Called first, before anything is loaded that could take hold of them. */
+/** Called before anything is loaded that could use the streams. */
 export function claimStreams(): RunnerStreams {
   const input: Readable = isPipe(0) ? new Socket({ fd: 0, readable: true, writable: false }) : process.stdin;
-  // Node's own stdout would hold up everything, a stop included, while nobody reads it.
+  // Node's own stdout would block the whole process while nobody reads it.
   const output: Writable = isPipe(1) ? new Socket({ fd: 1, readable: false, writable: true }) : process.stdout;
   const nothing = new PassThrough().end();
-  // Whoever imports `node:process` looks at both: Node would open them a second time, and fail.
+  // An import of `node:process` reads both; without this, Node would open them again and fail.
   Object.defineProperty(process, 'stdin', { get: () => nothing });
   Object.defineProperty(process, 'stdout', { get: () => process.stderr });
   globalThis.console = new Console(process.stderr, process.stderr);

@@ -34,16 +34,16 @@ import {
 
 type PromptParams = z.output<typeof ExecutePrompt.params>;
 
-/** What a task needs of the runner that it runs in. */
+/** What a turn needs from its runner. */
 export interface TurnHost {
   readonly peer: RpcPeer;
   readonly agents: AgentLoader;
   readonly keyMode: KeyMode;
-  /** Where the gateway is reached; undefined where there is none. */
+  /** Undefined if there is no gateway. */
   readonly gatewayUrl: string | undefined;
-  /** Those that every program of the environment has. */
+  /** The variables of every program in the environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** Ends what a turn has left running: it would meet the token of the next. */
+  /** Kills what the turn left running, which could take the token of the next turn. */
   killLeftovers(): Promise<void>;
 }
 
@@ -96,7 +96,7 @@ export class ServedTurn {
     return await this.#complete(end);
   }
 
-  /** The outcome is told once all messages are durable; where they are not, that is how the turn ended. */
+  /** Reports the outcome once all messages are durable. If the server refused one, the turn has failed. */
   async #complete(end: TurnEnd): Promise<TaskOutcome> {
     const refusal = await this.#reports.end().then(
       () => undefined,
@@ -152,9 +152,9 @@ interface TurnClaim {
   readonly task_id: string;
 }
 
-/** Enough to keep the wire busy while the daemon makes them durable, and less than it works on at once. */
+/** Keeps the connection busy while the server writes, and stays below its limit of open calls. */
 const WINDOW = 32;
-/** Far below the longest frame, whatever is escaped in it. */
+/** Far below the longest frame, also with escapes. */
 const MAX_EVENT_CHARS = 2 * 1024 * 1024;
 
 class EventReporter {
@@ -166,14 +166,14 @@ class EventReporter {
   #ended = false;
   #count = 0;
 
-  /** @param onRefused the daemon takes no more: the turn has nobody left to tell */
+  /** @param onRefused called when the server refuses an event */
   constructor(peer: RpcPeer, claim: TurnClaim, onRefused: () => void) {
     this.#peer = peer;
     this.#claim = claim;
     this.#onRefused = onRefused;
   }
 
-  /** Resolves when there is room for more; rejects where the daemon has refused one. */
+  /** Resolves when there is room for more; rejects if the server has refused one. */
   async send(event: AgentEvent): Promise<void> {
     this.#check();
     this.#begin(limitSize(event));
@@ -181,7 +181,7 @@ class EventReporter {
     this.#check();
   }
 
-  /** All that were sent are durable, and none can be sent after it. */
+  /** Resolves when all sent events are durable. Nothing can be sent after it. */
   async end(): Promise<void> {
     this.#ended = true;
     await Promise.all(this.#underWay);
@@ -197,7 +197,7 @@ class EventReporter {
     if (this.#ended) throw new CellaError('ABORTED', 'The turn has ended: nothing more can be told of it.');
   }
 
-  /** The number is taken and the message written in one go, so that the order is that of the calls. */
+  /** Synchronous, so that the order is that of the calls. */
   #begin(event: AgentEvent): void {
     this.#count += 1;
     const sent = this.#peer
@@ -220,7 +220,7 @@ class EventReporter {
   }
 }
 
-/** What is too large for a message is told of, and left out. */
+/** Replaces an event that is too large with a notice. */
 function limitSize(event: AgentEvent): AgentEvent {
   const { length } = JSON.stringify(event);
   if (length <= MAX_EVENT_CHARS) return event;
@@ -231,7 +231,7 @@ function limitSize(event: AgentEvent): AgentEvent {
 type ResolvedParams = z.output<typeof PermissionResolved.params>;
 type RpcDecision = Pick<ResolvedParams, 'outcome' | 'reason' | 'text'>;
 
-/** Decisions that overtook the reply that names their request; no honest daemon has many. */
+/** Decisions that came before the reply with their request id; normally few. */
 const MOST_EARLY = 100;
 const MOST_SUMMARY = 10_000;
 
@@ -247,7 +247,7 @@ class RpcPermissions {
     this.#claim = claim;
   }
 
-  /** Never rejects: what cannot be asked is not allowed. */
+  /** Never rejects: an error counts as not allowed. */
   async ask(ask: AgentPermissionRequest, signal: AbortSignal): Promise<PermissionAnswer> {
     this.#asking += 1;
     try {
@@ -261,7 +261,7 @@ class RpcPermissions {
     }
   }
 
-  /** False where nothing waits for it. */
+  /** False if nothing waits for it. */
   resolve({ request_id, outcome, reason, text }: ResolvedParams): boolean {
     const decision = { outcome, reason, text };
     const waiting = this.#waiting.get(request_id);

@@ -93,7 +93,7 @@ async function readTranscriptText(lines: AsyncGenerator<unknown>): Promise<strin
 }
 
 type ParsedQuery = z.output<typeof QueryRequest>;
-/** What of an agent's set-up depends on how models are reached. */
+/** The part of an agent's setup that depends on the way to the models. */
 type ModelSetup = (adapter: AgentAdapter) => Pick<AgentSetup, 'model' | 'profile'>;
 
 const executeQuery: StdioCommand = async (parts) => {
@@ -119,7 +119,7 @@ async function runQuery(
   answers
     .read(lines, () => stopping.abort())
     .catch((error: unknown) => {
-      // What is no answer ends the query: whoever writes it does not mean what is done here.
+      // An invalid line ends the query: the caller expects something else.
       broken = { error };
       stopping.abort();
     });
@@ -163,7 +163,7 @@ class StdioPermissions {
   readonly #output: JsonOutput;
   readonly #waiting = new Map<number, (answer: PermissionAnswer) => void>();
   #asked = 0;
-  /** Why nobody answers any more. */
+  /** Why no more answers will come. */
   #end: string | undefined;
 
   constructor(output: JsonOutput) {
@@ -193,7 +193,7 @@ class StdioPermissions {
     }
   }
 
-  /** To the end of the input. INVALID_REQUEST for a line that is none. */
+  /** Reads to the end of the input. Throws `INVALID_REQUEST` for an invalid line. */
   async read(lines: AsyncGenerator<unknown>, onStop: () => void): Promise<void> {
     try {
       for await (const line of lines) {
@@ -216,7 +216,7 @@ class StdioPermissions {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The lines of the input as JSON; blank ones are left out. INVALID_REQUEST and TOO_LARGE for what is no such line. */
+/** The lines of the input as JSON, without blank ones. Throws `INVALID_REQUEST` or `TOO_LARGE`. */
 async function* readJson(input: Readable): AsyncGenerator<unknown> {
   const decoder = new LineSplitter(LINE_BYTES);
   for await (const chunk of input) for (const line of decoder.push(chunk)) yield* parseLine(line);
@@ -232,7 +232,7 @@ function* parseLine(line: Line): Generator<unknown> {
     if (text.trim() === '') return;
     json = JSON.parse(text);
   } catch {
-    // The reason would quote the line, which may hold a key.
+    // No cause: it would quote the line, which may contain a key.
     throw new CellaError('INVALID_REQUEST', 'A line of the input is not JSON.');
   }
   yield json;
@@ -263,7 +263,7 @@ class JsonOutput {
     this.#write = writerOf(output);
   }
 
-  /** Resolves when there is room for more; rejects where nobody reads. */
+  /** Resolves when there is room for more; rejects if nobody reads. */
   async write(line: object): Promise<void> {
     await this.#write(`${JSON.stringify(line)}\n`);
   }

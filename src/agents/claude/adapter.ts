@@ -1,4 +1,4 @@
-/** Claude, through Anthropic's own library and program. */
+/** The adapter for Claude, with Anthropic's SDK and program. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { Agent, AgentAdapter, AgentSetup, AgentTurn, TurnOutcome } from '../agent-adapter.ts';
@@ -64,14 +64,14 @@ class Claude implements Agent {
 
   async close(): Promise<void> {
     this.#closing.abort();
-    await this.#running?.catch(() => {}); // whoever prompted was told
+    await this.#running?.catch(() => {}); // the caller of the prompt got the error
   }
 }
 
 export const claude: AgentAdapter = {
   name: 'claude',
   provider: 'anthropic',
-  // Its library is loaded with the first prompt: whoever reads a conversation does without.
+  // The SDK is loaded with the first prompt; reading a transcript does not need it.
   open: async (setup) => new Claude(setup),
   eventsOf,
 };

@@ -15,19 +15,19 @@ import { fieldOf, titleOf, workspacePath } from './tool-summary.ts';
 export type ToolOutcome = 'ran' | 'denied' | 'cancelled';
 
 interface BlockContext {
-  /** The subagent that it is part of. */
+  /** The subagent that it belongs to. */
   readonly parent?: string | undefined;
 }
 
 interface SaidContext extends BlockContext {
-  /** The name that a text has here; a tool has its own. */
+  /** The item id of a text; a tool has its own id. */
   readonly item: string;
   readonly aborted?: boolean | undefined;
 }
 
 interface ResultContext extends BlockContext {
   readonly outcome: ToolOutcome;
-  /** What the program knows of it, beside what it told the model. */
+  /** The program's own data about the result. */
   readonly facts: unknown;
 }
 
@@ -39,7 +39,7 @@ export class BlockEvents {
   readonly #open = new Map<string, ToolUse>();
   readonly #begun = new Set<string>();
   #answered = false;
-  /** What has streamed of texts that have not come whole. */
+  /** Streamed texts that are not complete yet. */
   readonly #streamed = new Map<string, { readonly kind: 'message' | 'reasoning'; text: string } & BlockContext>();
 
   constructor(turn: string, cwd: string) {
@@ -47,7 +47,7 @@ export class BlockEvents {
     this.#cwd = cwd;
   }
 
-  /** Told once in a turn, when it is known: a model that was asked for may not be the one that answers. */
+  /** Once per turn: another model than the requested one may answer. */
   answeredBy(model: string | undefined, conversation: string | undefined): AgentEvent[] {
     if (model === undefined || conversation === undefined || this.#answered) return [];
     this.#answered = true;
@@ -63,7 +63,7 @@ export class BlockEvents {
     return [...begins, { type: 'item_delta', turn: this.#turn, item, text: text.toWellFormed() }];
   }
 
-  /** A whole block of what the model said. */
+  /** A complete block of the model. */
   blockSaid(given: unknown, where: SaidContext): AgentEvent[] {
     const block = Block.safeParse(given).data;
     switch (block?.type) {
@@ -85,7 +85,7 @@ export class BlockEvents {
     return [{ type: 'item_started', turn: this.#turn, item, kind, ...parentField(parent) }];
   }
 
-  /** Thoughts that the provider keeps to itself have no text. */
+  /** Hidden reasoning has no text. */
   #text(kind: 'message' | 'reasoning', text: string, { item, parent, aborted }: SaidContext): AgentEvent[] {
     if (text === '' && !this.#begun.has(item)) return [];
     this.#streamed.delete(item);
@@ -118,7 +118,7 @@ export class BlockEvents {
     if (!use) return [];
     this.#open.delete(item);
     const status = fate === 'ran' ? (result.is_error ? 'failed' : 'completed') : fate;
-    // What the program says of a tool that was stopped is the same of all.
+    // For a stopped tool, the program's text says nothing.
     const output = fate === 'cancelled' ? {} : { output: truncateText(textOf(result)) };
     const ended: AgentEvent = {
       type: 'item_completed',
@@ -137,7 +137,7 @@ export class BlockEvents {
     ];
   }
 
-  /** Where nothing more comes: texts that have not come whole end with what has streamed of them. */
+  /** Ends incomplete texts with what has streamed. */
   interrupted(): AgentEvent[] {
     return [...this.#streamed].flatMap(([item, { kind, text, parent }]) =>
       this.#text(kind, text, { item, parent, aborted: true }),
@@ -187,7 +187,7 @@ function planEvents({ name, input }: ToolUse, turn: string): AgentEvent[] {
 
 const WRITERS = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit']);
 
-/** What a command or code has changed is not known from here. */
+/** Only editing tools: what commands change is unknown here. */
 function fileEvents(
   { name, input }: ToolUse,
   facts: unknown,
@@ -201,7 +201,7 @@ function fileEvents(
   return [{ type: 'file_changed', turn, item, path, change }];
 }
 
-/** The program's own words for what the provider said. */
+/** The program's names of provider errors. */
 const REFUSED = new Set([
   'authentication_failed',
   'oauth_org_not_allowed',
@@ -212,11 +212,11 @@ const REFUSED = new Set([
   'model_not_found',
 ]);
 const LIMITED = new Set(['rate_limit', 'billing_error']);
-/** The program's own advice, which has a person look at an address that is inside of its sandbox. */
+/** The program's advice, which points to an address inside its sandbox. */
 const OWN_ADVICE = /\s*This is a server-side issue, usually temporary.*$/s;
 
 export function providerFailure(word: string, said: string): AgentFailure {
-  // What the gateway says has the advice in it that stands beside the message here.
+  // The gateway's message contains the advice that is a field of its own here.
   const message = said.replace(OWN_ADVICE, '').replace(errorCodes.PROVIDER_FAILED.advice, '');
   if (REFUSED.has(word)) return claudeFailure(new CellaError('PROVIDER_REFUSED', message));
   if (LIMITED.has(word)) return claudeFailure(new CellaError('PROVIDER_LIMITED', message));
@@ -243,7 +243,7 @@ const NO_USAGE: TokenCounts = {
   costUSD: 0,
 };
 
-/** Undefined where no model has answered. `model` is the one that wrote most. */
+/** Undefined if no model has answered. `model` is the one with the most output. */
 export function usageOf(models: ClaudeModelUsage): TokenUsage | undefined {
   const used = Object.entries(models).filter(([, counts]) => COUNT_FIELDS.some((field) => counts[field] > 0));
   if (used.length === 0) return undefined;
@@ -254,13 +254,13 @@ export function usageOf(models: ClaudeModelUsage): TokenUsage | undefined {
     output: Math.round(sum('outputTokens')),
     cacheRead: Math.round(sum('cacheReadInputTokens')),
     cacheWrite: Math.round(sum('cacheCreationInputTokens')),
-    // Sums of tiny amounts differ in their last digits with the order of adding.
+    // Rounded, because floating-point sums depend on the order.
     costUsd: Number(sum('costUSD').toFixed(9)),
     model,
   };
 }
 
-/** The transcript counts from the beginning of the conversation: a turn is what came on top. */
+/** The transcript counts from the start of the conversation; a turn is the difference. */
 export function usageSince(before: ClaudeModelUsage, after: ClaudeModelUsage): ClaudeModelUsage {
   const more = (model: string, counts: TokenCounts): TokenCounts => {
     const earlier = before[model] ?? NO_USAGE;

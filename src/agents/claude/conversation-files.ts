@@ -21,11 +21,11 @@ import { CellaError } from '../../protocol/errors.ts';
 import { checkTranscriptLength, MOST_TRANSCRIPT } from '../../protocol/turn.ts';
 import type { AgentSetup } from '../agent-adapter.ts';
 
-/** It becomes a file name: nothing else is taken. */
+/** Strict, because it becomes a file name. */
 const Conversation = z.uuid();
 const AgentId = z.string().regex(/^[A-Za-z0-9_-]{1,100}$/);
 
-/** A character has three bytes at most, but for pairs, which have four. */
+/** At most three bytes per UTF-16 code unit. */
 const MOST_BYTES = MOST_TRANSCRIPT * 3;
 
 type ConversationPlace = Pick<AgentSetup, 'cwd' | 'homeDir'>;
@@ -39,7 +39,7 @@ export async function readConversation(where: ConversationPlace, conversation: s
   return texts.map(wholeLines).join('');
 }
 
-/** False where what is there is as new, or newer. */
+/** False if the existing one is as new, or newer. */
 export async function writeConversation(
   where: ConversationPlace,
   conversation: string,
@@ -62,7 +62,7 @@ export async function findFile(where: ConversationPlace, conversation: string): 
     const files = await readdir(join(projects, project)).catch(emptyWhereMissing);
     if (!files.includes(name)) continue;
     const path = join(projects, project, name);
-    // The program goes on with it, and would write to wherever it leads.
+    // The program continues this file and would follow a link.
     await checkFolder(where.homeDir, join(projects, project));
     if (!(await lstat(path)).isFile()) throw outsideHome(path);
     return path;
@@ -70,9 +70,9 @@ export async function findFile(where: ConversationPlace, conversation: string): 
   return undefined;
 }
 
-/** The program names the folder after the one that it works in. */
+/** The program derives the folder name from its working directory. */
 async function fileFor(where: ConversationPlace, conversation: string): Promise<string> {
-  const cwd = await realpath(where.cwd).catch(() => where.cwd); // it may be made later
+  const cwd = await realpath(where.cwd).catch(() => where.cwd); // it may not exist yet
   const project = cwd.replace(/[^a-zA-Z0-9]/g, '-');
   return join(conversationsDir(where), project, `${checkedId(conversation)}.jsonl`);
 }
@@ -87,7 +87,7 @@ function checkedId(conversation: string): string {
   throw new CellaError('CONVERSATION_NOT_FOUND', `${shown} is no conversation of Claude's.`);
 }
 
-/** The program may be in the middle of a line. */
+/** Without an unfinished last line. */
 function wholeLines(text: string): string {
   return text === '' || text.endsWith('\n') ? text : text.slice(0, text.lastIndexOf('\n') + 1);
 }
@@ -113,7 +113,7 @@ function parseLine(line: string): z.infer<typeof StampedLine> | undefined {
   try {
     return StampedLine.safeParse(JSON.parse(line)).data;
   } catch {
-    return undefined; // a line that was cut off
+    return undefined; // a truncated line
   }
 }
 
@@ -131,7 +131,7 @@ export function conversationsDir({ homeDir }: Pick<AgentSetup, 'homeDir'>): stri
   return join(homeDir, '.claude', CONVERSATIONS);
 }
 
-/** TOO_LARGE past `most` bytes of all of them together. */
+/** Throws `TOO_LARGE` if all files together have more than `most` bytes. */
 async function readTexts(homeDir: string, paths: readonly string[], most: number): Promise<string[]> {
   const texts: string[] = [];
   let size = 0;
@@ -141,18 +141,18 @@ async function readTexts(homeDir: string, paths: readonly string[], most: number
     );
     const facts = await file.stat();
     if (!facts.isFile()) throw outsideHome(path);
-    // Folders above it may be links too. Where the system tells where the open file lies, that cannot change any more.
+    // Parent folders may be links, too. The path of the open descriptor cannot change any more.
     const real = await readlink(`/proc/self/fd/${file.fd}`).catch(() => realpath(path));
     await checkInside(homeDir, real, path);
     size += facts.size;
     checkTranscriptLength(basename(path), size, most);
-    // One that was empty a moment ago may grow for as long as it is read.
+    // A file without a size, such as a device, may never end.
     texts.push(facts.size === 0 ? '' : await file.readFile('utf8'));
   }
   return texts;
 }
 
-/** A reader sees what was there or the new text, never half of it. */
+/** Atomic: a reader sees the old or the new text. */
 export async function replaceText(homeDir: string, path: string, text: string): Promise<void> {
   await using folder = await openFolder(homeDir, dirname(path));
   const [part, whole] = [folder.path(`${basename(path)}.part`), folder.path(basename(path))];
@@ -169,7 +169,7 @@ export async function replaceText(homeDir: string, path: string, text: string): 
   }
 }
 
-/** Makes it where it is missing, and never through a link. */
+/** Creates the folder if it is missing, never through a link. */
 export async function makeFolder(homeDir: string, folder: string): Promise<void> {
   await using _held = await openFolder(homeDir, folder);
 }
@@ -195,7 +195,7 @@ async function checkInside(homeDir: string, real: string, path: string): Promise
 const outsideHome = (path: string): CellaError =>
   new CellaError('CONVERSATION_NOT_FOUND', `${path} is no file of the session's home.`);
 
-/** Of a folder, the system says of a link that it is none. */
+/** With O_NOFOLLOW, a link gives ELOOP, or ENOTDIR for a folder. */
 function rethrow(error: NodeJS.ErrnoException, path: string): never {
   throw error.code === 'ELOOP' || error.code === 'ENOTDIR' ? outsideHome(path) : error;
 }
@@ -203,11 +203,11 @@ function rethrow(error: NodeJS.ErrnoException, path: string): never {
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 interface NoFollowFolder extends AsyncDisposable {
-  /** The path of what has that name in it. */
+  /** The path of this name in the folder. */
   readonly path: (name: string) => string;
 }
 
-/** The folder that the names lead to, each made where it is missing. A link on the way is an ELOOP or ENOTDIR. */
+/** Opens the folder, and creates missing ones on the way. A link fails with ELOOP or ENOTDIR. */
 export async function openNoFollowFolder(root: string, names: readonly string[]): Promise<NoFollowFolder> {
   let at = await open(root, constants.O_RDONLY | constants.O_DIRECTORY);
   for (const name of names) {

@@ -7,7 +7,7 @@ import { truncateId } from '../truncate.ts';
 import { BlockEvents, providerFailure, type ToolOutcome, usageOf } from './block-events.ts';
 import { Block, SdkMessage, type SdkResult, SYNTHETIC, type ToolResultMeta } from './sdk-messages.ts';
 
-/** Its bookkeeping, which the events tell in other words or not at all. Everything else that is unknown is kept raw. */
+/** Messages without an event. All other unknown messages become raw events. */
 const QUIET = new Set([
   'system/status',
   'system/thinking_tokens',
@@ -34,7 +34,7 @@ const MOST_MISSING = 20;
 export class LiveStream {
   readonly #turn: string;
   readonly #story: BlockEvents;
-  /** The message that streams, and how many blocks of each have come whole. */
+  /** The streaming message, and how many blocks of each message are complete. */
   #streaming: string | undefined;
   #index = 0;
   readonly #blocks = new Map<string, number>();
@@ -54,7 +54,7 @@ export class LiveStream {
     return this.#tell(parsed.data);
   }
 
-  /** What there is to tell where the program has ended without a result. */
+  /** The events if the program ended without a result. */
   interrupted(): AgentEvent[] {
     return this.result ? [] : this.#story.interrupted();
   }
@@ -98,7 +98,7 @@ export class LiveStream {
     }
   }
 
-  /** The agent goes on without their tools, and says nothing of it. */
+  /** A notice for each MCP server that failed; the agent works without its tools. */
   #missing(servers: readonly { readonly name: string; readonly status: string }[]): AgentEvent[] {
     const failed = servers.filter(({ status }) => status === 'failed').slice(0, MOST_MISSING);
     const why = 'An agent reaches what the network of its session allows.';
@@ -156,7 +156,7 @@ export class LiveStream {
   }
 }
 
-/** The same in the transcript, which knows the message and the place of the block in it. */
+/** The same id as in the transcript. */
 export function itemOf(message: string, index: number): string {
   return truncateId(`${message}:${index}`);
 }
@@ -166,13 +166,13 @@ export function textsOf(content: readonly unknown[]): string {
   return blocks.map((block) => (block?.type === 'text' ? block.text : '')).join('');
 }
 
-/** Told to stop, the program says of every open tool that the person rejected it, without a decision. */
+/** When it is stopped, the program reports open tools as rejected by the user, without a decision. */
 function toolOutcome(fate: z.infer<typeof ToolResultMeta> | undefined): ToolOutcome {
   if (fate?.non_execution_kind === undefined) return 'ran';
   return fate.permission_decision === undefined && fate.non_execution_kind === 'user-rejected' ? 'cancelled' : 'denied';
 }
 
-/** The gateway, which every call goes through, answers 502 for a provider that it does not reach. */
+/** The gateway answers 502 if it cannot reach the provider. */
 function retriedFor(status: number | null | undefined): string {
   if (status == null) return 'could not be reached';
   return status === 502 ? 'could not be reached, or failed (502)' : `answered ${status}`;

@@ -1,4 +1,4 @@
-/** Which program the Claude adapter is written for: this version and no other. */
+/** The program and version that the Claude adapter is written for. */
 
 import type { AgentProgram } from '../installed-programs.ts';
 

@@ -11,7 +11,7 @@ import { canUseTool } from './tool-permission.ts';
 import { uuidOfTurn } from './transcript-events.ts';
 import { makeTurnFolder, toNativePrompt, writeProfile } from './turn-folder.ts';
 
-/** A program that does not end when it is told to is ended. */
+/** How long the program may take to end before it is killed. */
 const END_GRACE_MS = 3000;
 const MOST_STDERR = 2000;
 
@@ -47,7 +47,7 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
     for await (const message of watched(query, death)) {
       await outbox.send(live.toEvents(message));
       if (!live.result) continue;
-      // It waits for another prompt; the end of its input ends it.
+      // The program waits for another prompt; the end of its input ends it.
       done.resolve();
       ending.soon();
     }
@@ -62,7 +62,7 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
   return outcomeOf(live, error, turn.signal.aborted);
 }
 
-/** It throws after the result of a turn that failed, and where its process dies: both end the turn, neither is ours. */
+/** The SDK throws after a failed result and when its process dies. Both just end the turn. */
 async function* watched(query: SdkQuery, death: { error?: unknown }): AsyncGenerator<unknown> {
   const messages = query[Symbol.asyncIterator]();
   for (;;) {
@@ -75,7 +75,7 @@ async function* watched(query: SdkQuery, death: { error?: unknown }): AsyncGener
   }
 }
 
-/** Tools of servers are there before the first word. */
+/** MCP servers are connected before the prompt is sent. */
 async function connectServers(query: SdkQuery, setup: AgentSetup): Promise<void> {
   const servers = mcpServers(setup);
   if (Object.keys(servers).length > 0) await query.setMcpServers(servers);
@@ -86,7 +86,7 @@ interface TurnSteps {
   readonly done: Promise<void>;
 }
 
-/** The input stays open until the turn has ended: only then can it be interrupted. */
+/** The input stays open until the turn has ended, so that it can be interrupted. */
 async function* promptMessages(
   turn: AgentTurn,
   { profile }: AgentSetup,
@@ -99,7 +99,7 @@ async function* promptMessages(
 }
 
 interface EndTimer extends Disposable {
-  /** It is expected to end by itself; where it does not, it is ended. */
+  /** It should end by itself now; if it does not, it is killed. */
   soon(): void;
 }
 
@@ -113,7 +113,7 @@ function endWith(signal: AbortSignal, query: SdkQuery): EndTimer {
     query.interrupt().catch(() => query.close()); // it is about to end, or has ended
   };
   signal.addEventListener('abort', stop, { once: true });
-  // It may have been aborted while the program was made ready.
+  // It may have been aborted during preparation.
   if (signal.aborted) stop();
   return {
     soon,
@@ -130,7 +130,7 @@ const KILLED =
 
 interface ProcessOutput {
   readonly stderr: string;
-  /** Never to be told. */
+  /** Removed from messages. */
   readonly key: string;
 }
 
@@ -156,11 +156,11 @@ function failureOfEnd(
   }
   const why = death instanceof Error ? death.message : 'It ended without a result.';
   const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
-  // How it died is told in words of the SDK's alone; that it was for memory, by nobody in here.
+  // Only the SDK's text says how it died; nothing here says that memory ran out.
   return claudeFailure(new CellaError('AGENT_DIED', words, /\bSIGKILL\b/.test(why) ? { advice: KILLED } : {}));
 }
 
-/** A turn that had come to its end before it was stopped is completed. */
+/** A turn that finished before it was stopped is completed. */
 function outcomeOf(live: LiveStream, error: AgentFailure | undefined, stopped: boolean): TurnOutcome {
   const { conversation, usage } = live;
   const known = { ...(conversation === undefined ? {} : { conversation }), ...(usage ? { usage } : {}) };

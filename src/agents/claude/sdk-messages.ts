@@ -22,16 +22,16 @@ export type Block = z.infer<typeof Block>;
 export type ToolUse = z.infer<typeof ToolUseBlock>;
 export type ToolResult = z.infer<typeof ToolResultBlock>;
 
-/** Blocks of other kinds are looked at one by one, and kept raw. */
+/** Blocks are parsed one by one; unknown ones become raw events. */
 const blocks = z.array(z.unknown());
 const parent = z.string().nullish();
 
 const AssistantMessage = z.object({ id: z.string().min(1), content: blocks, model: z.string().optional() });
-/** In place of a model: words that the program puts in by itself. */
+/** The model name of texts that the program itself inserts. */
 export const SYNTHETIC = '<synthetic>';
 const UserMessage = z.object({ content: z.union([z.string(), blocks]) });
 
-/** Why a tool did not run, where it did not. */
+/** Why a tool did not run. */
 export const ToolResultMeta = z.object({
   id: z.string(),
   non_execution_kind: z.string().optional(),
@@ -68,7 +68,7 @@ const Assistant = z.object({
   message: AssistantMessage,
   parent_tool_use_id: parent,
   aborted: z.boolean().optional(),
-  /** Set where these are the program's own words on a failure, not the model's. */
+  /** Set if the program reports a failure in place of the model. */
   error: z.string().optional(),
 });
 const User = z.object({
@@ -112,7 +112,7 @@ const SdkResult = z.object({
   result: z.string().optional(),
   errors: z.array(z.string()).optional(),
   api_error_status: z.number().nullish(),
-  /** Of this turn alone, subagents included. */
+  /** Of this turn only, with subagents. */
   model_usage_since_last_result: ClaudeModelUsage.optional(),
 });
 export type SdkResult = z.infer<typeof SdkResult>;
@@ -124,7 +124,7 @@ const commonFields = {
   uuid: z.string().optional(),
   cwd: z.string().optional(),
   sessionId: z.string().optional(),
-  /** Of a subagent's own transcript. */
+  /** Set in a subagent's transcript. */
   agentId: z.string().optional(),
   isMeta: z.boolean().optional(),
 };
@@ -150,7 +150,7 @@ const UserLine = z.object({
 });
 export type UserLine = z.infer<typeof UserLine>;
 
-/** Counted from the beginning of the conversation, written when the program ends. */
+/** Totals since the start of the conversation, written when the program ends. */
 const CostLine = z.object({ ...commonFields, type: z.literal('cost-state'), modelUsage: ClaudeModelUsage });
 const SystemLine = z.object({
   ...commonFields,
@@ -168,7 +168,7 @@ export function parseLines(transcript: string): ClaudeLine[] {
       const parsed = ClaudeLine.safeParse(JSON.parse(text));
       return parsed.success ? [parsed.data] : [];
     } catch {
-      return []; // a line that was cut off, or is empty
+      return []; // a truncated or empty line
     }
   });
 }

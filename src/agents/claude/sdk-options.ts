@@ -26,7 +26,7 @@ const SETTINGS = {
 /** The first after stdin, stdout and stderr. */
 const KEY_DESCRIPTOR = 3;
 
-/** The program's own tools, where a turn names none: what a later version adds is not there until somebody has looked at it. */
+/** The program's tools if a turn names none. Tools of later versions must be added here. */
 const TOOLS = [
   ...['Read', 'Glob', 'Grep', 'Write', 'Edit', 'NotebookEdit', 'Bash', 'WebFetch', 'WebSearch'],
   ...['Agent', 'Skill', 'TodoWrite', 'ToolSearch', 'AskUserQuestion', 'ExitPlanMode'],
@@ -40,7 +40,7 @@ interface SdkOptionParts {
   readonly canUseTool: CanUseTool;
   readonly onStderr: (text: string) => void;
   readonly folder: Pick<TurnFolder, 'configDir' | 'prelude'>;
-  /** The folder with the skills and commands of the profile, where there are any. */
+  /** The folder with the profile's skills and commands, if it has any. */
   readonly pluginDir: string | undefined;
 }
 
@@ -54,7 +54,7 @@ export function sdkOptions(
   return {
     cwd,
     env: processEnv(setup, turn, parts),
-    // Nothing in a workspace or a home may set up the agent: a file there could allow itself anything.
+    // No settings from the workspace or home: a file there could allow itself anything.
     settingSources: [],
     strictMcpConfig: true,
     includePartialMessages: true,
@@ -77,7 +77,7 @@ export function sdkOptions(
   };
 }
 
-/** They may hold secrets, so the program is given them over its input: every user of a machine can read arguments. */
+/** Sent over stdin, because they may hold secrets and every user of a machine can read arguments. */
 export function mcpServers(setup: AgentSetup): Record<string, unknown> {
   return mapValues(setup.profile.mcpServers ?? {}, (server) => toServer(server, setup));
 }
@@ -90,7 +90,7 @@ interface ProcessOptions {
   readonly signal: AbortSignal;
 }
 
-/** The program reads the key from a descriptor, and closes it: no argument and no variable holds it, and nothing that it starts is given it. */
+/** The program reads the key from a descriptor and closes it, so that no argument, variable or child process has it. */
 function startProgram(
   { command, args, cwd, env, signal }: ProcessOptions,
   key: string,
@@ -99,53 +99,53 @@ function startProgram(
   const child = spawn(command, args, { cwd, env, signal, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
   child.stderr?.setEncoding('utf8').on('data', onStderr);
   const door = child.stdio[KEY_DESCRIPTOR];
-  // A program that has ended before it has read it is told of by its end.
+  // The program may exit before it reads the key.
   door?.on('error', () => {});
   if (door && 'end' in door) door.end(`${key}\n`);
   return child;
 }
 
-/** All variables that the process has: none is inherited. */
+/** The complete environment: nothing is inherited. */
 function processEnv(setup: AgentSetup, { mode }: AgentTurn, { folder: own }: SdkOptionParts): Record<string, string> {
   const { env, model } = setup;
   return {
     ...env,
-    // Its shell would run what it finds in a home, and code of the kernel writes to the session's: commands alone have that one.
+    // Its shell would run files from a home that kernel code can write to. Only commands get that home.
     HOME: NO_HOME,
     CLAUDE_ENV_FILE: own.prelude,
     CLAUDE_CONFIG_DIR: own.configDir,
     ANTHROPIC_BASE_URL: model.baseUrl,
     CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR: String(KEY_DESCRIPTOR),
-    // Before each command, hook and stdio server: see own-folder.ts.
+    // Runs before each command, hook and stdio server: see turn-folder.ts.
     CLAUDE_CODE_SHELL_PREFIX: confineScript,
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     DISABLE_AUTOUPDATER: '1',
     DISABLE_TELEMETRY: '1',
     DISABLE_ERROR_REPORTING: '1',
-    // It would write its memories without asking, in every mode, and believe what code of the kernel puts there.
+    // Memories are written without asking, and kernel code could plant some.
     CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
-    // The process ends with its turn: nothing may be left to run after it.
+    // Nothing may run after the turn.
     CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
     CLAUDE_CODE_DISABLE_CRON: '1',
-    // For these it would run `git status` in the workspace at its start, with what the workspace's configuration names.
+    // For these it would run `git status`, and with it commands of the workspace's git configuration.
     CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS: '1',
     CLAUDE_CODE_DISABLE_WORKFLOWS: '1',
-    // One list that is written whole each time: a plan.
+    // One to-do list, written as a whole each time: the plan.
     CLAUDE_CODE_ENABLE_TODO_TOOLS: '1',
     CLAUDE_CODE_ENABLE_TASKS: '0',
-    // Root may bypass only where it is told that it is kept in: this mode is taken only there.
+    // Root may bypass permissions only in a sandbox, and this mode is allowed only there.
     ...(mode === 'bypass' ? { IS_SANDBOX: '1' } : {}),
   };
 }
 
-/** Rendered anew each time, so that what a person changes in a profile holds from the next turn on. */
+/** Rendered for each turn, so that a changed profile applies at once. */
 function systemPromptOf({ systemPrompt, rules = {} }: AgentProfile) {
   const parts = [systemPrompt, ...Object.entries(rules).map(([name, text]) => `# ${name}\n\n${text}`)];
   const append = parts.filter((part) => part !== undefined && part !== '').join('\n\n');
   return { type: 'preset', preset: 'claude_code', snapshot: false, ...(append === '' ? {} : { append }) };
 }
 
-/** Loaded before the first word: tools that have to be searched for are not found by every model. */
+/** Always loaded, because not every model searches for tools. */
 function toServer(server: McpServer, { homeDir }: AgentSetup): Record<string, unknown> {
   if (server.type === 'http') return { ...server, alwaysLoad: true };
   return { type: 'stdio', ...confinedArgv(server.argv), env: { HOME: homeDir, ...server.env }, alwaysLoad: true };
@@ -170,10 +170,10 @@ export type CanUseTool = (
   asked: CanUseToolOptions,
 ) => Promise<ToolDecision>;
 
-/** Called before each tool of the program's. */
+/** Called before each tool. */
 export interface HookMatcher {
   readonly hooks: readonly ((input: unknown) => Promise<object>)[];
-  /** What happens to the tool where a hook throws. */
+  /** What happens to the tool if a hook throws. */
   readonly onFailure: 'block';
 }
 
@@ -184,10 +184,10 @@ export interface PromptMessage {
   readonly parent_tool_use_id: null;
 }
 
-/** The messages are parsed one by one: see native.ts. */
+/** The messages are parsed one by one: see sdk-messages.ts. */
 export interface SdkQuery extends AsyncIterable<unknown> {
   setMcpServers(servers: Readonly<Record<string, unknown>>): Promise<unknown>;
-  /** Ends the turn as a person would: what was said so far is kept. */
+  /** Stops the turn; what was said so far is kept. */
   interrupt(): Promise<unknown>;
   /** Ends the process. */
   close(): void;
@@ -221,7 +221,7 @@ function nativeMode(mode: PermissionMode): string {
   return NATIVE_MODES[mode];
 }
 
-/** A mode that is not ours asks. */
+/** An unknown mode is `ask`. */
 export function modeOf(word: string | undefined): PermissionMode {
   const modes = Object.keys(NATIVE_MODES) as (keyof typeof NATIVE_MODES)[];
   return modes.find((mode) => NATIVE_MODES[mode] === word) ?? 'ask';

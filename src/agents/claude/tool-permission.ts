@@ -7,7 +7,7 @@ import { truncateId, truncateInput, truncateText } from '../truncate.ts';
 import type { CanUseTool, HookMatcher, ToolDecision } from './sdk-options.ts';
 import { patternOf, summaryOf } from './tool-summary.ts';
 
-/** In `plan` a person may let these through: they change nothing. */
+/** Tools that change nothing: in `plan` mode, people may allow them. */
 const READERS = new Set(['Read', 'Glob', 'Grep', 'WebFetch', 'WebSearch', 'ListMcpResources', 'ReadMcpResource']);
 const PLANNING = 'In plan mode nothing is changed. Say what you would do; the person decides whether it is done.';
 const FINISHED = 'The plan is kept. Stop here: the person starts the work in another turn.';
@@ -29,7 +29,7 @@ export function toolGuard(mode: Exclude<PermissionMode, 'bypass'>): HookMatcher 
   });
   const hook = async (input: unknown) => {
     const { tool_name: tool, tool_input: given } = Call.parse(input);
-    // It would have git make another worktree, with the hooks and filters of the workspace.
+    // Isolation would run git, with the hooks and filters of the workspace.
     if (tool === 'Agent' && given?.isolation !== undefined) return answer('deny', 'Subagents work in the workspace.');
     if (UNASKED.has(tool) || (mode === 'auto-edit' && EDITORS.has(tool))) return {};
     return answer('ask', 'A person decides.');
@@ -48,12 +48,12 @@ export function canUseTool(turn: AgentTurn, { cwd }: Pick<AgentSetup, 'cwd'>): C
     const asked = { item, tool: truncateId(tool), summary, input: truncateInput(input) };
     const { allowed, reason } = await permit(turn, over, { ...asked, ...(pattern === undefined ? {} : { pattern }) });
     if (!allowed) return deny(reason ?? 'The person does not allow it.');
-    // What the person saw is what is done: the input is the one that was asked with.
+    // Exactly the input that the person saw.
     return { behavior: 'allow', updatedInput: input };
   };
 }
 
-/** Whoever stops the turn waits for nobody. */
+/** A stop does not wait for an answer. */
 async function permit(turn: AgentTurn, over: AbortSignal, ask: AgentPermissionRequest): Promise<PermissionAnswer> {
   const stopped = Promise.withResolvers<PermissionAnswer>();
   const stop = () => stopped.resolve({ allowed: false, reason: 'The turn was stopped.' });
@@ -78,7 +78,7 @@ const Questions = z.looseObject({
     .max(20),
 });
 
-/** One after the other: each is answered in its own words. */
+/** Asks the questions one after the other. */
 async function answer(
   turn: AgentTurn,
   input: Record<string, unknown>,
@@ -106,7 +106,7 @@ async function answer(
   return { behavior: 'allow', updatedInput: { ...input, answers: Object.fromEntries(answers) } };
 }
 
-/** Without more: the turn goes on, and the model reads the reason. */
+/** The turn continues, and the model reads the reason. */
 function deny(message: string): ToolDecision {
   return { behavior: 'deny', message };
 }

@@ -22,7 +22,7 @@ function pathOf(input: unknown): string | undefined {
   return FILE_FIELDS.map((name) => fieldOf(input, name)).find((path) => path !== undefined);
 }
 
-/** A command, or code, is shown whole and as it is: what is cut off cannot be decided on. */
+/** Commands and code are shown in full, so that people can decide on them. */
 export function summaryOf(tool: string, input: unknown, cwd: string): string {
   const command = fieldOf(input, 'command');
   if (command !== undefined) return command.slice(0, MOST_SUMMARY).toWellFormed();
@@ -35,19 +35,19 @@ export function summaryOf(tool: string, input: unknown, cwd: string): string {
   return `${tool} ${oneLine(JSON.stringify(input) ?? '', 1000)}`;
 }
 
-/** A line for a list of what the agent does. */
+/** A short line for a list of tool calls. */
 export function titleOf(tool: string, input: unknown, cwd: string): string {
   return oneLine(fieldOf(input, 'description') ?? summaryOf(tool, input, cwd), 200);
 }
 
-/** Exactly this use of the tool: a person may widen it. Undefined where it cannot be said in a line. */
+/** A rule for exactly this call, which a person may widen. Undefined if it does not fit in a line. */
 export function patternOf(input: unknown, cwd: string): string | undefined {
   const path = pathOf(input);
   const pattern = fieldOf(input, 'command') ?? (path === undefined ? fieldOf(input, 'url') : shownPath(path, cwd));
   return pattern === undefined || pattern.length > MOST_PATTERN ? undefined : pattern;
 }
 
-/** As a path of the workspace where it lies in it. */
+/** Relative to the workspace; undefined if it lies outside. */
 export function workspacePath(path: string, cwd: string): string | undefined {
   const inside = relative(cwd, resolve(cwd, path));
   return inside === '' || inside === '..' || inside.startsWith('../') ? undefined : inside;

@@ -102,7 +102,7 @@ class PastTurn {
     const said = message.content.flatMap((given) => {
       const counted = this.#blocks.get(message.id) ?? 0;
       this.#blocks.set(message.id, counted + 1);
-      // The live stream tells places only of the agent's own words.
+      // The live stream has block indexes only for the main agent.
       const index = parent === undefined ? (apiBlockIndex ?? counted) : counted;
       const said = this.#story.blockSaid(given, { item: itemOf(message.id, index), parent, aborted });
       const block = Block.safeParse(given).data;
@@ -111,7 +111,7 @@ class PastTurn {
     return [...by, ...said];
   }
 
-  /** What a subagent said and did lies in a transcript of its own. */
+  /** A subagent has its own transcript. */
   #within({ id }: ToolUse): AgentEvent[] {
     return this.#subagents.take(id).flatMap((line) => this.tell(line, id));
   }
@@ -128,7 +128,7 @@ class PastTurn {
   }
 }
 
-/** The model had nothing more to do. */
+/** The model has finished. */
 function isFinalStop(reason: string | null | undefined): boolean {
   return reason != null && reason !== 'tool_use';
 }
@@ -146,7 +146,7 @@ function toolOutcome({ toolDenialKind, permissionDecision }: UserLine): ToolOutc
 }
 
 interface Subagents {
-  /** Its lines, once: a transcript that names itself tells nothing for ever. */
+  /** Its lines, only once, so that a transcript that refers to itself does not loop. */
   take(call: string): readonly ClaudeLine[];
 }
 
@@ -160,7 +160,7 @@ function subagentsIn(lines: readonly ClaudeLine[]): Subagents {
   const prompts = new Map(lines.flatMap(callsWithPrompts));
   return {
     take(call) {
-      // A subagent that was stopped has no answer that names it: its prompt does.
+      // A stopped subagent has no result that names it, so its prompt is used.
       const agent = byCall.get(call) ?? byPrompt.get(prompts.get(call));
       const own = agent === undefined ? undefined : byAgent.get(agent);
       if (agent !== undefined) byAgent.delete(agent);
@@ -197,7 +197,7 @@ function promptOf(own: readonly ClaudeLine[]): string | undefined {
 
 const LETTERS = 36n ** 16n;
 
-/** A UUID of version 8 has 122 bits of one's own; an id has 83. */
+/** A version 8 UUID has 122 free bits; an id needs 83. */
 export function uuidOfTurn(turn: string): string {
   const value = [...turn.slice('trn_'.length)].reduce(
     (sum, letter) => sum * 36n + BigInt(Number.parseInt(letter, 36)),
@@ -210,7 +210,7 @@ export function uuidOfTurn(turn: string): string {
   return `${high.slice(0, 8)}-${high.slice(8)}-8${middle}-${variant}${low.slice(1, 4)}-${low.slice(4)}`;
 }
 
-/** Of a prompt that did not come from here too: the same id each time. */
+/** Stable also for prompts that did not come from Cella. */
 export function turnOfUuid(uuid: string): string {
   const digits = uuid
     .replace(/[^0-9a-f]/gi, '')

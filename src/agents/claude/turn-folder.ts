@@ -16,11 +16,11 @@ import { CONVERSATIONS, conversationsDir, makeFolder } from './conversation-file
 const ARGV_WORD = 'cella-argv';
 
 export interface TurnFolder extends AsyncDisposable {
-  /** The program's own: empty, but for a link to the conversations. */
+  /** The program's configuration folder: empty except for a link to the conversations. */
   readonly configDir: string;
   /** For the skills and commands of the profile. */
   readonly profileDir: string;
-  /** What its commands begin with, by which they have the session's home. */
+  /** A script that each command runs first; it sets the session's home. */
   readonly prelude: string;
 }
 
@@ -30,15 +30,15 @@ export interface TurnFolder extends AsyncDisposable {
  */
 export const confineScript = fileURLToPath(new URL('confine.py', import.meta.url));
 
-/** The home of the program itself. Shells and git run what they find in a home, and nobody can put anything in here. */
+/** The program's HOME. Shells and git run files from a home, and this one is always empty. */
 export const NO_HOME = '/dev/null';
 
-/** A program and its arguments as one that takes them: the program would join them with spaces, and a shell would take them apart. */
+/** Encodes the arguments as one word, because the program joins them with spaces for a shell. */
 export function confinedArgv(argv: readonly string[]): { readonly command: string; readonly args: readonly string[] } {
   return { command: ARGV_WORD, args: [Buffer.from(argv.join('\0')).toString('hex')] };
 }
 
-/** In the folder for what is passing, which every enclosure has for itself. */
+/** In the temporary folder, which every sandbox has for itself. */
 export async function makeTurnFolder(setup: Pick<AgentSetup, 'homeDir'>): Promise<TurnFolder> {
   await requireScript();
   const conversations = conversationsDir(setup);
@@ -48,12 +48,12 @@ export async function makeTurnFolder(setup: Pick<AgentSetup, 'homeDir'>): Promis
   const prelude = join(folder, 'prelude.sh');
   await Promise.all([mkdir(configDir), writeFile(prelude, `export HOME=${quoted(setup.homeDir)}\n`)]);
   await symlink(conversations, join(configDir, CONVERSATIONS));
-  // What a program that was killed has left half written goes with the rest.
+  // Also removes what a killed program left half written.
   const remove = () => rm(folder, { recursive: true, force: true, maxRetries: 3 });
   return { configDir, profileDir, prelude, [Symbol.asyncDispose]: remove };
 }
 
-/** The program would tell each command's failure to the model alone. */
+/** Otherwise only the model would see that each command fails. */
 async function requireScript(): Promise<void> {
   await access(confineScript, constants.X_OK).catch((cause) => {
     const message = `The script that confines an agent's commands cannot be run: ${confineScript}.`;
@@ -64,15 +64,15 @@ async function requireScript(): Promise<void> {
   });
 }
 
-/** One word for a shell, whatever is in it. */
+/** Quotes a text for a shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** The program calls what comes from here `profile:name`. */
+/** The program calls these `profile:name`. */
 const PLUGIN_NAME = 'profile';
 
-/** Undefined where there are none. */
+/** Undefined if there are none. */
 export async function writeProfile(
   { profile }: Pick<AgentSetup, 'profile'>,
   folder: string,
@@ -95,13 +95,13 @@ function filesOf({ skills = {}, commands = {} }: AgentProfile): (readonly [path:
   ];
 }
 
-/** `/name` of a profile's command in the program's words. */
+/** Maps `/name` of a profile's command to the program's name of it. */
 export function toNativePrompt(prompt: string, { commands = {} }: AgentProfile): string {
   const name = /^\/([A-Za-z0-9_-]+)(?=\s|$)/.exec(prompt)?.[1];
   return name !== undefined && Object.hasOwn(commands, name) ? `/${PLUGIN_NAME}:${prompt.slice(1)}` : prompt;
 }
 
-/** And back, as the transcript tells a command. */
+/** The reverse, from a transcript. */
 export function fromNativePrompt(text: string): string {
   const name = /^(?:<command-message>.*?)?<command-name>\/?([^<]*)<\/command-name>/s.exec(text)?.[1];
   if (name === undefined) return text;

@@ -8,7 +8,7 @@ import type { SessionLog } from '../events/session-log.ts';
 import { type PermissionRecord, type PermissionRecords, requestedEvent, resolvedEvent } from './permission-records.ts';
 
 export class PendingPermission {
-  /** Of what is asked for: the same again has the same. */
+  /** A digest of the request: the same request has the same digest. */
   readonly request: string | undefined;
   readonly #decided = Promise.withResolvers<Resolution | undefined>();
   readonly #written = Promise.withResolvers<PermissionInfo>();
@@ -22,35 +22,35 @@ export class PendingPermission {
     this.#info = info;
     this.request = request;
     this.#isLeft = isLeft;
-    this.#written.promise.catch(() => {}); // told to whoever asked, and to whoever decided
-    this.#decided.promise.catch(() => {}); // nobody takes the decision of a request that could not be told
+    this.#written.promise.catch(() => {}); // the asker and the decider get the error
+    this.#decided.promise.catch(() => {}); // a request that was not announced has no decision
   }
 
   get info(): PermissionInfo {
     return this.#info;
   }
 
-  /** Whether whoever asked has gone with the server that was asked. */
+  /** Whether the asker ended with an earlier server. */
   get isOrphaned(): boolean {
     return this.#isLeft;
   }
 
-  /** Resolves when what is being told of it is told, or could not be. */
+  /** Resolves when the announcement is written, or has failed. */
   get announced(): Promise<void> {
     return this.#telling;
   }
 
-  /** Undefined where it is left to the next server. */
+  /** Undefined if it is left to the next server. */
   get decided(): Promise<Resolution | undefined> {
     return this.#decided.promise;
   }
 
-  /** Resolves when storage and the log have it. */
+  /** Resolves when it is in storage and in the log. */
   get written(): Promise<PermissionInfo> {
     return this.#written.promise;
   }
 
-  /** False where somebody was faster. Nothing is waited for between asking and having decided. */
+  /** False if it is resolved already. Synchronous, so that only one decision counts. */
   resolve(resolution: Omit<Resolution, 'at'>, before: Promise<unknown> = Promise.resolve()): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;
@@ -58,7 +58,7 @@ export class PendingPermission {
     return true;
   }
 
-  /** Nobody waits for it any more. False where somebody was faster. */
+  /** The asker has gone. False if it is resolved already. */
   cancel(reason: string): boolean {
     if (!this.#outlives || this.#isOver) return this.resolve({ outcome: 'cancelled', reason });
     this.#isOver = true;
@@ -66,18 +66,18 @@ export class PendingPermission {
     return true;
   }
 
-  /** The server ends: from here on, it is left to the next one where it would be cancelled. */
+  /** The server ends: from now on it is left pending instead of cancelled. */
   keepForNextServer(): void {
     this.#outlives = true;
   }
 
-  /** Somebody waits for it again. */
+  /** A new asker waits for it. */
   attach(asker: Pick<PermissionInfo, 'turn' | 'item' | 'execution'>): void {
     this.#isLeft = false;
     this.#info = { ...this.#info, ...asker };
   }
 
-  /** Where it cannot be told, whoever asks does not wait; one that was there before waits on, for the next. */
+  /** If the announcement fails, a new request fails and an orphaned one stays orphaned. */
   async announce(work: () => Promise<void>, { isAdopted }: { readonly isAdopted: boolean }): Promise<void> {
     const told = work();
     this.#telling = told.catch(() => {}); // thrown below
@@ -100,7 +100,7 @@ export class PendingPermission {
     this.#written.reject(error);
   }
 
-  /** It ends by itself where nobody waits for it any more. */
+  /** Cancels it when the signal aborts. */
   cancelOn(signal: AbortSignal): Disposable {
     const gone = () => this.cancel('nobody waits for it any more');
     signal.addEventListener('abort', gone, { once: true });
@@ -108,7 +108,7 @@ export class PendingPermission {
     return { [Symbol.dispose]: () => signal.removeEventListener('abort', gone) };
   }
 
-  /** It ends by itself where nobody decides in the time that it had when it was asked for. */
+  /** Ends it as `timed_out` at `expiresAt`. */
   startTimeout(): Disposable {
     const { requestedAt, expiresAt } = this.#info;
     if (expiresAt === undefined) return { [Symbol.dispose]: () => {} };
@@ -124,21 +124,21 @@ export interface RecordsAndLog {
   readonly writer: Pick<SessionLog, 'write'>;
 }
 
-/** Told again where another asks for it: whoever follows that turn sees it there. */
+/** Writes the request to the log, also again for a new asker, so that it appears in that turn. */
 export async function announceRequest({ records, writer }: RecordsAndLog, waiting: PendingPermission): Promise<void> {
   await records.put(recordOf(waiting, { told: false }));
   await writer.write(requestedEvent(waiting.info));
   await records.put(recordOf(waiting, { told: true }));
 }
 
-/** `onUntaken` is told, without a pause after it is known, that nobody waits for the decision. */
+/** `onUntaken` is called synchronously if nobody waits for the decision. */
 export async function recordDecision(
   { records, writer }: RecordsAndLog,
   waiting: PendingPermission,
   onUntaken: (record: PermissionRecord) => void,
 ): Promise<void> {
   const resolution = await waiting.decided;
-  // What is told of its end comes after what is told of its beginning.
+  // The log has the request before its resolution.
   await waiting.announced;
   if (!resolution) return waiting.finish(waiting.info);
   const over: PermissionInfo = { ...waiting.info, state: 'resolved', resolution };
@@ -159,7 +159,7 @@ function recordOf({ info, request }: PendingPermission, { told }: { readonly tol
 
 export class UnclaimedDecisions {
   readonly #records: PermissionRecords;
-  /** How long one may lie: as long as such a request may wait. 0 means any time. */
+  /** How long a decision stays valid: as long as such a request may wait. 0 means no limit. */
   readonly #patienceMs: (info: PermissionInfo) => number;
   readonly #lying = new Set<PermissionRecord>();
 
@@ -172,7 +172,7 @@ export class UnclaimedDecisions {
     if (record.request !== undefined) this.#lying.add(record);
   }
 
-  /** Gone from here before anything is waited for: no two can take it. Resolves when storage knows. */
+  /** Removed synchronously, so that only one asker gets it. Resolves when storage has that. */
   claim(request: string): Promise<PermissionInfo> | undefined {
     const record = [...this.#lying].find((one) => one.request === request);
     if (!record) return undefined;
@@ -181,11 +181,11 @@ export class UnclaimedDecisions {
     const taken = this.#records.put({ ...record, delivered: true }).then(() => info);
     const [patienceMs, age] = [this.#patienceMs(info), Date.now() - (info.resolution?.at ?? 0)];
     if (patienceMs === 0 || age < patienceMs) return taken;
-    void taken.catch(() => {}); // the next server finds that it is too old
+    void taken.catch(() => {}); // the next server finds that it has expired
     return undefined;
   }
 
-  /** Nobody will ask for them again. */
+  /** Nobody will ask for these again. */
   async discard(which: (info: PermissionInfo) => boolean): Promise<void> {
     const all = [...this.#lying].filter(({ info }) => which(info));
     for (const record of all) this.#lying.delete(record);

@@ -10,7 +10,7 @@ import { Collection } from '../access/collection.ts';
 import type { SessionLog } from '../events/session-log.ts';
 
 const COLLECTION = 'permissions';
-/** Of one session, that are over: the oldest go first. */
+/** Resolved permissions kept per session; the oldest are deleted first. */
 const MOST_OVER = 100;
 
 /**
@@ -39,7 +39,7 @@ export class PermissionRecords {
     await this.#records.put(this.#id(record.info.id), record);
   }
 
-  /** `NOT_FOUND` where there is none. */
+  /** Throws `NOT_FOUND`. */
   async get(id: string): Promise<PermissionRecord> {
     const found = await this.#records.get(this.#id(id));
     if (found) return found.value;
@@ -82,14 +82,14 @@ export function requestedEvent(info: PermissionInfo): Requested {
   return { type: 'permission_requested', id, tool, summary, ...omitUndefined(more) };
 }
 
-/** Undefined as long as nobody has decided. */
+/** Undefined while it is pending. */
 export function resolvedEvent({ id, turn, execution, resolution }: PermissionInfo): Resolved | undefined {
   if (!resolution) return undefined;
   const { at, outcome, ...more } = resolution;
   return { type: 'permission_resolved', id, outcome, ...omitUndefined({ turn, execution, ...more }) };
 }
 
-/** Of a decision that was made before it was asked for again. */
+/** The notice for a turn that claims an earlier decision. */
 export function claimedText({ id, tool, summary, resolution }: PermissionInfo): string {
   const { outcome = 'cancelled', by = 'somebody' } = resolution ?? {};
   const what = `${tool}: ${summary.slice(0, 200).toWellFormed()}`;
@@ -97,9 +97,9 @@ export function claimedText({ id, tool, summary, resolution }: PermissionInfo): 
 }
 
 interface RecoveredPermissions {
-  /** Nobody has decided them yet. */
+  /** Not decided yet. */
   readonly pending: readonly PermissionRecord[];
-  /** Decided, and nobody has taken it. */
+  /** Decided, but the asker never got it. */
   readonly unclaimed: readonly PermissionRecord[];
 }
 
@@ -121,7 +121,7 @@ export async function recoverPermissions(
   return { pending, unclaimed: untaken };
 }
 
-/** The server may have ended before anybody could see it. */
+/** The server may have ended before the request was in the log. */
 async function announcePending(
   record: PermissionRecord,
   records: PermissionRecords,
@@ -134,7 +134,7 @@ async function announcePending(
   return told;
 }
 
-/** An end that is told twice is the same end. */
+/** Writing the same resolution twice does no harm. */
 async function announceResolved(
   record: PermissionRecord,
   records: PermissionRecords,
@@ -142,7 +142,7 @@ async function announceResolved(
 ) {
   const event = resolvedEvent(record.info);
   if (!record.logged && event) await writer.write(event);
-  // Whoever waited for what nobody has decided asks anew.
+  // Only real decisions are kept for the next asker.
   const isDecided = ['allowed', 'denied'].includes(record.info.resolution?.outcome ?? '');
   const ended = { ...record, logged: true, delivered: !isDecided };
   await records.put(ended);

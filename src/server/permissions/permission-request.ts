@@ -18,23 +18,23 @@ import type { NewPermission } from './session-permissions.ts';
 
 export interface DescribedPermission {
   readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;
-  /** What a rule would call the tool, and be about; none where no rule can be. */
+  /** What a rule would have to match; undefined if no rule can. */
   readonly rule: RuledCall | undefined;
-  /** The same for the very same thing on behalf of the same user, in whichever turn or execution. */
+  /** A digest of user and call: the same for the same call in any turn or execution. */
   readonly request: string;
 }
 
 export function describeAgentRequest(wish: NewPermission): DescribedPermission {
   const { user, turn, item, tool, summary, input, pattern, question } = wish;
   const subject = question ? undefined : agentRuleTarget({ tool, summary, input });
-  // What a file is to hold may be cut; what else the tool is given decides what it does.
+  // Only file contents may be truncated: everything else decides what the tool does.
   const shown = subject?.kind === 'path' || question ? preview(input) : input;
   const facts = { turn, item, user, input: shown, pattern, question: question && asQuestion(question) };
   const request = digest('agent', user, tool, summary, input, question);
   return { info: { tool, summary, ...omitUndefined(facts) }, rule: subject && { tool, target: subject }, request };
 }
 
-/** `running` is the execution that called it, and who asked for that. */
+/** `running` is the execution that called the tool, and its user. */
 export function describeToolCall(
   { tool, recipe, arguments: given, summary, definition }: ApprovalRequest,
   running: { readonly id: string; readonly by?: string | undefined } | undefined,
@@ -46,7 +46,7 @@ export function describeToolCall(
   return { info: { tool, summary, input, ...omitUndefined(facts) }, rule, request };
 }
 
-/** What a rule would be about where all that there is of the request is its record. */
+/** The ruled call of a request that is known only from its record. */
 export function ruledCallOf({
   turn,
   tool,
@@ -91,9 +91,9 @@ function digest(...parts: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
-/** Nobody reads more than this before they say yes. */
+/** Longer requests are refused: nobody would read them before they allow them. */
 const MAX_SHOWN_CHARACTERS = 64 * 1024;
-/** Of one text in the input, such as what a file is to hold. */
+/** The limit of one text in the input, such as a file's content. */
 const MOST_TEXT = 16_000;
 const MOST_ITEMS = 200;
 const MOST_DEPTH = 8;
@@ -102,7 +102,7 @@ export function isTooLong(shown: unknown): boolean {
   return JSON.stringify(shown).length > MAX_SHOWN_CHARACTERS;
 }
 
-/** Long texts and lists are cut, and say so. */
+/** Truncates long texts and lists, with a mark. */
 function preview(value: unknown, depth = 0): unknown {
   if (typeof value === 'string') return truncate(value);
   if (typeof value !== 'object' || value === null) return value;

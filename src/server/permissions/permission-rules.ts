@@ -9,10 +9,10 @@ import { newRuleId } from '../ids.ts';
 import type { RuleBook } from './session-permissions.ts';
 
 const COLLECTION = 'permission-rules';
-/** Of one user, or of one session. */
+/** Per user, or per session. */
 const MAX_RULES = 200;
 
-/** Whose rules: a user's, or a session's. */
+/** The user or session that the rules belong to. */
 type RulesOwner = { readonly user: string } | { readonly session: string };
 
 export class PermissionRuleStore implements RuleBook {
@@ -31,7 +31,7 @@ export class PermissionRuleStore implements RuleBook {
     return rules;
   }
 
-  /** The one that allows it. */
+  /** The first rule that allows the call. */
   async find({ tool, target: subject, definition }: RuledCall): Promise<PermissionRule | undefined> {
     return (await this.list()).find(
       (rule) =>
@@ -109,10 +109,10 @@ const KNOWN_TOOLS = new Map<string, readonly [kind: RuleTarget['kind'], field: s
 ]);
 
 const NAME = /^[A-Za-z0-9_.:/-]{1,200}$/;
-/** Tools of kernels have this before their names: no agent's tool can be taken for one. */
+/** The prefix of kernel tools, so that no agent tool can pass for one. */
 const OF_KERNEL = 'tools.';
 
-/** Undefined where no rule can be about it. */
+/** Undefined if no rule can match the call. */
 export function agentRuleTarget({ tool, summary, input }: CalledTool): RuleTarget | undefined {
   if (!NAME.test(tool) || tool.startsWith(OF_KERNEL)) return undefined;
   if (input === undefined || input === null) return { kind: 'text', text: summary };
@@ -125,7 +125,7 @@ export function agentRuleTarget({ tool, summary, input }: CalledTool): RuleTarge
   return typeof value === 'string' ? { kind, text: value } : undefined;
 }
 
-/** What a kernel's code calls: the summary is made by the host, and is all of it. */
+/** The host makes the summary of a kernel tool's call, and it is complete. */
 export function kernelToolRuleTarget({ summary }: CalledTool): RuleTarget {
   return { kind: 'command', text: summary };
 }
@@ -136,24 +136,24 @@ export function kernelToolName(tool: string, recipe: string | undefined): string
 
 type PatternToken = string | { readonly wild: 'one' | 'many' | 'deep' };
 
-/** A pattern that stands for every use of a tool. */
+/** Matches every use of a tool. */
 const ANY = '**';
-/** Of a pattern, and of a text that is looked at: longer ones fit no rule. */
+/** The limit of a pattern and of a text: longer ones match no rule. */
 const MOST_CHARACTERS = 4000;
-/** Of a pattern with wildcards. */
+/** The limits of a pattern with wildcards. */
 const MOST_TOKENS = 1000;
 const MOST_WILDCARDS = 64;
-/** In a command: letters, digits, blanks and a few signs; nothing that a shell would take for more than text. */
+/** What a wildcard matches in a command: nothing with a meaning in a shell. */
 const PLAIN = /^[A-Za-z0-9_./:=@%+, -]$/;
-/** Not to be seen, or not as what it is. */
+/** Invisible or misleading characters. */
 const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;
 
-/** Allows this text again, and nothing else. */
+/** A pattern that matches exactly this text. */
 export function exactPattern(text: string): string {
   return text.replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
 }
 
-/** `INVALID_REQUEST` where nobody could read it as what it is. */
+/** Throws `INVALID_REQUEST` for a pattern that people could misread. */
 export function checkPattern(pattern: string): void {
   const problem = patternProblem(pattern);
   if (problem === undefined) return;
@@ -173,7 +173,7 @@ export function matches(pattern: string, { kind, text }: RuleTarget): boolean {
   if (pattern === ANY) return true;
   if (patternProblem(pattern) !== undefined || HIDDEN.test(text) || text.length > MOST_CHARACTERS) return false;
   const tokens = tokensOf(pattern, kind);
-  // Which program it is has to be said.
+  // A pattern for commands must name the program.
   if (kind === 'command' && typeof tokens[0] !== 'string') return false;
   if (kind === 'path' && !isNormalised(text)) return false;
   if (tokens.every((token) => typeof token === 'string')) return tokens.join('') === text;
@@ -191,7 +191,7 @@ function tokensOf(pattern: string, kind: RuleTarget['kind']): PatternToken[] {
   });
 }
 
-/** Keeps every place in the pattern that the text so far may have led to: no pattern takes long. */
+/** Tracks all positions in the pattern at once, so that the time is linear. */
 function matchTokens(
   tokens: readonly PatternToken[],
   characters: readonly string[],
@@ -207,7 +207,7 @@ function matchTokens(
     }
     for (let place = places.indexOf(1); place >= 0 && place < tokens.length; place = places.indexOf(1, place + 1)) {
       const token = tokens[place] ?? '';
-      // A wildcard may also stand for nothing.
+      // A wildcard may match nothing.
       if (typeof token === 'object' && token.wild !== 'one') places[place + 1] = 1;
       if (typeof token === 'string' ? token === character : wilds[token.wild]) {
         next[typeof token === 'string' || token.wild === 'one' ? place + 1 : place] = 1;
@@ -230,12 +230,12 @@ function standsFor(
   kind: RuleTarget['kind'],
 ) {
   if (kind !== 'path') return PLAIN.test(character);
-  // Hidden files have to be named.
+  // Wildcards do not match hidden files.
   if (character === '.' && (before === undefined || before === '/')) return false;
   return character !== '/' || wild === 'deep';
 }
 
-/** Without a step back, and without a step that leads nowhere. */
+/** Without empty, `.` and `..` segments. */
 function isNormalised(path: string): boolean {
   return path
     .replace(/^\//, '')

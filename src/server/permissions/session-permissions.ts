@@ -41,7 +41,7 @@ import {
 import { checkPattern, exactPattern, matches, PermissionRuleStore, type RuleTarget } from './permission-rules.ts';
 
 export interface NewPermission {
-  /** On whose behalf: who has prompted. The rules of this user hold. */
+  /** The user who prompted. Their rules apply. */
   readonly user: string;
   readonly turn: string;
   readonly item?: string | undefined;
@@ -49,14 +49,14 @@ export interface NewPermission {
   /** For people to read. */
   readonly summary: string;
   readonly input?: unknown;
-  /** What the agent thinks that a rule could say. It is shown, and decides nothing. */
+  /** A rule that the agent suggests. It is only shown. */
   readonly pattern?: string | undefined;
   readonly question?: PermissionQuestion | undefined;
-  /** Aborted where nobody waits any more: it ends as `cancelled`. */
+  /** Aborted when the asker has gone: it ends as `cancelled`. */
   readonly signal: AbortSignal;
-  /** Told its id where somebody has to be asked, when that can be seen. */
+  /** Called with the id when a person is asked and the log has it. */
   readonly onAsked?: ((id: string) => void) | undefined;
-  /** In place of the session's `permissionTimeoutMs`; 0 means any time. */
+  /** Instead of the session's `permissionTimeoutMs`; 0 means no limit. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -65,13 +65,13 @@ interface PermissionQuestion {
   readonly options?: readonly { readonly label: string; readonly description?: string | undefined }[] | undefined;
 }
 
-/** What the asker is told: only `allowed` is a yes. */
+/** The answer to the asker: only `allowed` is a yes. */
 export interface PermissionResult {
-  /** Undefined where nobody had to be asked. */
+  /** Undefined if nobody was asked. */
   readonly id?: string | undefined;
   readonly outcome: PermissionOutcome;
   readonly scope?: PermissionScope | undefined;
-  /** For the agent to read. Always there where it is not allowed. */
+  /** For the agent. Always set if it is not allowed. */
   readonly reason?: string | undefined;
   /** The answer to a question. */
   readonly text?: string | undefined;
@@ -82,9 +82,9 @@ export interface PermissionResult {
 export interface RuleBook {
   /** Oldest first. */
   list(): Promise<PermissionRule[]>;
-  /** `INVALID_REQUEST` where no rule can have this pattern. The one that is there where it says the same. */
+  /** Throws `INVALID_REQUEST` for a bad pattern. Returns an equal rule if there is one. */
   add(rule: NewRule, by: string): Promise<PermissionRule>;
-  /** `NOT_FOUND` where there is none. */
+  /** Throws `NOT_FOUND`. */
   delete(id: string): Promise<void>;
 }
 
@@ -92,19 +92,19 @@ interface SessionPermissionsParts {
   readonly sessionId: string;
   /** The id of the user whose session it is. */
   readonly ownerId: string;
-  /** For what is written on the session's behalf. */
+  /** The session's own documents. */
   readonly documents: DocumentStore;
   readonly writer: Pick<SessionLog, 'write'>;
-  /** The execution that runs, and who asked for it. */
+  /** The running execution and its user. */
   readonly running: () => { readonly id: string; readonly by?: string | undefined } | undefined;
-  /** How long an agent's request waits, and that of a kernel's tool; 0 means any time. */
+  /** How long requests of agents and of kernel tools wait; 0 means no limit. */
   readonly timeouts: () => { readonly agentMs: number; readonly toolMs: number };
 }
 
 const NOBODY = 'nobody is there to ask';
 const TOO_LONG = 'what it would do is too long to be shown to anybody';
 const TOO_MANY = 'too many requests wait already';
-/** Of one session, at a time. */
+/** Pending requests of one session. */
 const MOST_WAITING = 100;
 
 export class SessionPermissions {
@@ -140,7 +140,7 @@ export class SessionPermissions {
     return await this.#ask(describeAgentRequest(wish), { signal, timeoutMs, onAsked });
   }
 
-  /** A tool that a kernel's code calls: with nobody there it is refused, so that the code does not hang. */
+  /** For a tool that kernel code calls. Denied if no responder is connected, so that the code does not hang. */
   async approveToolCall(call: ApprovalRequest): Promise<Approval> {
     const asking = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs, attended: true };
     const { outcome, reason } = await this.#ask(describeToolCall(call, this.#parts.running()), asking);
@@ -184,7 +184,7 @@ export class SessionPermissions {
     if (!waiting.resolve({ outcome: 'allowed', scope, by, ...omitUndefined({ text }) }, kept.promise)) {
       throw alreadyResolved(await waiting.written);
     }
-    // The rule holds when it is told that there is one.
+    // The rule is stored before the decision is announced.
     const keep = async () => {
       if (rule && pattern !== undefined)
         await this.#rulesFor(scope, by).add({ tool: rule.tool, pattern, definition: rule.definition }, by);
@@ -214,29 +214,29 @@ export class SessionPermissions {
     return this.#rules.delete(id);
   }
 
-  /** Before anybody reads along: what the server before this one has left undecided, untold or untaken. */
+  /** Loads what an earlier server left pending, unlogged or unclaimed. Runs before anybody reads the log. */
   async recover(): Promise<void> {
     const { pending, unclaimed: untaken } = await recoverPermissions(this.#records, this.#parts.writer);
     for (const record of untaken) this.#untaken.add(record);
     const all = pending.map((record) => new PendingPermission(record, { isLeft: true }));
     for (const waiting of all) void this.#follow(waiting, ruledCallOf(waiting.info));
-    // What is over by now is seen as over.
+    // Requests that have expired meanwhile end now.
     const late = all.filter(({ info }) => (info.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now());
     await Promise.all(late.map(({ written }) => written));
   }
 
-  /** The server ends: from here on, what would be cancelled is left to the next one. */
+  /** The server ends: from now on requests are left pending instead of cancelled. */
   beginShutdown(): void {
     this.#isLeaving = true;
     for (const { waiting } of this.#waiting.values()) waiting.keepForNextServer();
   }
 
-  /** Nobody can be told of a decision any more. */
+  /** Cancels all requests: nobody can get a decision any more. */
   async close(): Promise<void> {
     await this.#cancel(() => true, 'its session has ended').catch(() => {}); // the next server finds it
   }
 
-  /** Between what was known before and what waits there is no pause, in which one could become the other. */
+  /** No await between the check for earlier requests and the registration of this one. */
   async #ask(
     wanted: DescribedPermission,
     { signal, timeoutMs, attended = false, onAsked }: AskOptions,
@@ -261,7 +261,7 @@ export class SessionPermissions {
     return toResult(await waiting.written);
   }
 
-  /** To its end, whoever asks for it meanwhile. What goes wrong is told to them, and to whoever decides. */
+  /** Follows it until it is resolved. Errors go to the asker and to the decider. */
   async #follow(waiting: PendingPermission, rule: DescribedPermission['rule']): Promise<void> {
     const { id } = waiting.info;
     this.#waiting.set(id, { waiting, rule });
@@ -272,7 +272,7 @@ export class SessionPermissions {
         this.#untaken.add(record);
         this.#waiting.delete(id);
       });
-      void this.#records.prune().catch(() => {}); // after the next one
+      void this.#records.prune().catch(() => {}); // tried again after the next one
     } catch (error) {
       waiting.fail(error);
     } finally {
@@ -280,7 +280,7 @@ export class SessionPermissions {
     }
   }
 
-  /** Nobody has to be asked: the log tells which rule it was, and that is all that is kept. */
+  /** Allowed by a rule: only the log says so, no record is kept. */
   async #tellAllowed(info: PermissionInfo, { id: by, session }: PermissionRule): Promise<PermissionResult> {
     const scope = session === undefined ? 'always' : 'session';
     const over: PermissionInfo = { ...info, resolution: { outcome: 'allowed', by, scope, at: Date.now() } };
@@ -289,13 +289,13 @@ export class SessionPermissions {
     return toResult(over);
   }
 
-  /** Nobody has to be asked again; the turn that takes the decision tells whose it was. */
+  /** Decided earlier: the turn gets a notice that says by whom. */
   async #tellTaken(decided: PermissionInfo, { turn }: PermissionInfo): Promise<PermissionResult> {
     if (turn !== undefined) await this.#parts.writer.write({ type: 'agent_notice', turn, text: claimedText(decided) });
     return toResult(decided);
   }
 
-  /** In a session of somebody else, code that its owner has left there runs along with that of whoever runs a cell. */
+  /** A user's own rules hold for kernel tools only in their own session: elsewhere the owner's code could use them. */
   async #allowing(rule: NonNullable<DescribedPermission['rule']>, { user, turn }: PermissionInfo) {
     const holds = user !== undefined && (turn !== undefined || user === this.#parts.ownerId);
     const own = holds ? await this.#rulesFor('always', user).find(rule) : undefined;
@@ -319,14 +319,14 @@ export class SessionPermissions {
 
 interface AskOptions {
   readonly signal: AbortSignal;
-  /** 0 means any time. */
+  /** 0 means no limit. */
   readonly timeoutMs: number;
-  /** Whether it waits only while somebody is there. */
+  /** Whether it waits only while a responder is connected. */
   readonly attended?: boolean;
   readonly onAsked?: NewPermission['onAsked'];
 }
 
-/** A rule that would not allow what it was made for is a mistake. */
+/** Throws if the rule would not allow the request that it is made from. */
 function patternForRule(given: string | undefined, subject: RuleTarget | undefined): string {
   const pattern = given ?? (subject && exactPattern(subject.text));
   if (!subject || pattern === undefined) {
@@ -338,7 +338,7 @@ function patternForRule(given: string | undefined, subject: RuleTarget | undefin
   throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for what wildcards stand for.' });
 }
 
-/** One that is still pending is left to the next server. */
+/** A request that is still pending is left to the next server. */
 function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError {
   if (state === 'pending') {
     const advice = 'Decide it when the server is there again.';
@@ -353,7 +353,7 @@ function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError 
 }
 
 function toResult({ id, resolution }: PermissionInfo): PermissionResult {
-  // It is left to the next server, and nobody here waits for it.
+  // Left to the next server; nobody waits for it here.
   if (!resolution) return { id, outcome: 'cancelled', reason: 'the server is ending' };
   const { at, ...decided } = resolution;
   return { id, ...decided };
@@ -378,7 +378,7 @@ class Responders {
     return this.#there.size === 0;
   }
 
-  /** What waits is for them, too. */
+  /** The new responder can also answer what is already pending. */
   join(): Responder {
     const id = ++this.#count;
     this.#there.add(id);
@@ -390,13 +390,13 @@ class Responders {
     return { id, leave };
   }
 
-  /** `onNobody` is told when all have gone or abstained. */
+  /** `onNobody` is called when all responders have left or abstained. */
   ask(permission: string, onNobody: () => void): Disposable {
     this.#asked.set(permission, { by: new Set(this.#there), onNobody });
     return { [Symbol.dispose]: () => void this.#asked.delete(permission) };
   }
 
-  /** This one leaves the answer to the others. */
+  /** This responder leaves the answer to the others. */
   abstain(permission: string, attendant: number): void {
     const asked = this.#asked.get(permission);
     if (asked) withdraw(asked, attendant);

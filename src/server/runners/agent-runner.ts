@@ -43,7 +43,7 @@ export class AgentRunner {
     this.#pingLater();
   }
 
-  /** `agent`: the one that it will most likely run; it is loaded ahead. */
+  /** `agent` is loaded ahead of the first prompt. */
   static async start(id: string, tenant: RunnerSpec, agent: string, parts: AgentRunnerParts): Promise<AgentRunner> {
     let worker: AgentRunner | undefined;
     const made = await startRunner({ id, tenant, agent, parts, turn: () => worker?.turn });
@@ -55,17 +55,17 @@ export class AgentRunner {
     return this.#state.kind;
   }
 
-  /** The one that it has now. */
+  /** The id of the running turn. */
   get turn(): string | undefined {
     return this.#state.kind === 'busy' ? this.#state.turn : undefined;
   }
 
-  /** Resolves with the reason when it has ended. */
+  /** Resolves with the reason when the runner has ended. */
   get died(): Promise<CellaError> {
     return this.#died.promise;
   }
 
-  /** That of the turn, while it is good. */
+  /** The token of the running turn while it is valid. */
   get #token(): string | undefined {
     return this.#state.kind === 'busy' ? this.#state.token : undefined;
   }
@@ -78,13 +78,13 @@ export class AgentRunner {
     return this.#made.socket;
   }
 
-  /** Rejects where the executor has failed; the turn that it had is over by that. */
+  /** Rejects if the runner fails; the turn has then ended. */
   async run(task: RunnerTurn): Promise<TurnResult> {
     if (this.#state.kind !== 'idle') throw new CellaError('WORKER_FAILED', `The executor ${this.id} is ${this.state}.`);
     this.#state = { kind: 'busy', turn: task.id };
     using waiting = stopDeadline(task.signal, this.#parts.settings.stopMs, (late) => this.#die(late));
     const performed = this.#perform(task);
-    performed.catch(() => {}); // told, unless nobody waits for it any more
+    performed.catch(() => {}); // handled below, unless the stop deadline came first
     try {
       return await Promise.race([performed, waiting.over]);
     } catch (error) {
@@ -94,7 +94,7 @@ export class AgentRunner {
     }
   }
 
-  /** TERM, then KILL of all that it has started. May be called again. */
+  /** Sends TERM, then KILL to everything it started. Idempotent. */
   close(reason: string): Promise<void> {
     this.#closing ??= this.#close(runnerClosed(reason));
     return this.#closing;
@@ -119,7 +119,7 @@ export class AgentRunner {
     return told;
   }
 
-  /** Under a token of its own, which is no good once the turn has ended; nor is what was opened with it. */
+  /** Each turn has its own token. When it ends, the token is revoked and the connections that used it are closed. */
   async #execute(task: RunnerTurn): Promise<TurnResult> {
     const { tokens, settings } = this.#parts;
     const { connection: link, socket: gate } = this.#made;
@@ -127,24 +127,24 @@ export class AgentRunner {
     const limits = { ttlMs: settings.tokenMs, mostUses: settings.tokenUses };
     const token = await tokens.issue({ userId: task.userId }, binding, limits);
     if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id, token };
-    // Where it does not listen, it is ended.
+    // If it does not react, the stop deadline ends it.
     const stop = () => void link.stopTurn(task.id, settings.stopMs).catch(() => {});
     task.signal.addEventListener('abort', stop, { once: true });
     try {
       const running = link.execute(task, token);
       if (task.signal.aborted) stop();
       const { status, conversation, token_usage: usage, error } = await running;
-      // The agent has it in its provider's words; whoever prompts can do something about ours.
+      // The gateway's error is more useful to the user than the provider's words.
       const refused = this.#parts.refusalOf(task.id);
       const told = status === 'failed' && refused ? toAgentFailure(refused) : error;
       return { status, conversation, usage, error: told };
     } catch (error) {
-      // How it ended says more than that it did.
+      // The exit says more than the lost connection.
       if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
       throw error;
     } finally {
       task.signal.removeEventListener('abort', stop);
-      // Before it is revoked: that it is no good then is no reason to end the executor.
+      // Cleared before it is revoked, so that the token check does not end the runner.
       if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id };
       await tokens.revoke(task.id);
       gate.closeConnections();
@@ -168,7 +168,7 @@ export class AgentRunner {
     }, pingEveryMs).unref();
   }
 
-  /** A turn that says nothing, and calls nobody, ends too where its user was disabled, or its token has expired. */
+  /** Ends a silent turn whose user was disabled or whose token has expired. */
   async #checkToken(): Promise<void> {
     const token = this.#token;
     if (token === undefined) return;
@@ -180,7 +180,7 @@ export class AgentRunner {
     });
   }
 
-  /** A program that ends closes its connection first: how it ended is told a moment later. */
+  /** A process closes its connection before it exits, so waits briefly for the exit status. */
   async #hungUp(reason: CellaError): Promise<void> {
     if (reason.code === 'RUNNER_GONE') {
       await Promise.race([this.#made.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
@@ -203,7 +203,7 @@ export class AgentRunner {
     const { graceMs } = this.#parts.settings;
     const { connection: link } = this.#made;
     clearTimeout(this.#ping);
-    if (this.#state.kind !== 'dead') await link.shutdown(reason.message, graceMs).catch(() => {}); // it is ended anyway
+    if (this.#state.kind !== 'dead') await link.shutdown(reason.message, graceMs).catch(() => {}); // it is killed anyway
     this.#die(reason);
     await this.#end();
   }
@@ -211,7 +211,7 @@ export class AgentRunner {
   async #end(): Promise<void> {
     const { execution, stack } = this.#made;
     execution.kill({ graceMs: this.#parts.settings.graceMs });
-    await execution.exited.catch(() => {}); // it never began
+    await execution.exited.catch(() => {}); // it never started
     await stack.disposeAsync();
   }
 }
@@ -226,7 +226,7 @@ export interface AgentRunnerParts {
   readonly keyFor?: RunnerConnectionParts['keyFor'];
   /** Why the gateway refused the last call of a turn. */
   readonly refusalOf: (turn: string) => CellaError | undefined;
-  /** Told of an executor that breaks the rules. */
+  /** Called when a runner breaks the protocol. */
   readonly refused: Audit['refused'];
   readonly log: (worker: string, line: string) => void;
 }
@@ -243,10 +243,10 @@ interface StartedRunner {
 interface StartOptions {
   readonly id: string;
   readonly tenant: RunnerSpec;
-  /** The one that it will most likely run; it is loaded ahead. */
+  /** Loaded ahead of the first prompt. */
   readonly agent: string;
   readonly parts: AgentRunnerParts;
-  /** The turn that runs now, for what is told of its place meanwhile. */
+  /** The id of the running turn, for denied network access. */
   readonly turn: () => string | undefined;
 }
 
@@ -280,12 +280,12 @@ async function startRunner({ id, tenant, agent, parts, turn }: StartOptions): Pr
   });
   stack.defer(() => link.disconnect(runnerClosed('it was not needed')));
   const never = execution.exited.then((exit) => Promise.reject(runnerExited(exit, words.last)));
-  never.catch(() => {}); // told where it matters
+  never.catch(() => {}); // handled in the races below
   await Promise.race([waitForHello(link.hello(agent, settings.startMs), never), never]);
   return { environment: place, socket: gate, execution, connection: link, stderr: words, stack: stack.move() };
 }
 
-/** How it ended says more than that its connection did, and is told a moment later. */
+/** Prefers the exit status, which comes shortly after the lost connection. */
 async function waitForHello(hello: Promise<void>, never: Promise<never>): Promise<void> {
   try {
     await hello;
@@ -298,14 +298,14 @@ async function waitForHello(hello: Promise<void>, never: Promise<never>): Promis
 }
 
 interface StopDeadline extends Disposable {
-  /** Rejects when it is over; never resolves. */
+  /** Rejects at the deadline; never resolves. */
   readonly over: Promise<never>;
 }
 
-/** It begins when `signal` aborts. */
+/** Starts when `signal` aborts. */
 function stopDeadline(signal: AbortSignal, stopMs: number, onOver: (late: CellaError) => void): StopDeadline {
   const over = Promise.withResolvers<never>();
-  over.promise.catch(() => {}); // lost to the turn's own end
+  over.promise.catch(() => {}); // the turn may end first
   let timer: NodeJS.Timeout | undefined;
   const begin = () => {
     timer = setTimeout(() => {
@@ -325,7 +325,7 @@ function stopDeadline(signal: AbortSignal, stopMs: number, onOver: (late: CellaE
   };
 }
 
-/** How long the end of a program may come after that of its connection, on a busy machine: it says how it ended. */
+/** How long the exit status may follow the lost connection on a busy machine. */
 const EXIT_MS = 10_000;
 
 function runnerClosed(why: string): CellaError {
@@ -346,7 +346,7 @@ function runnerExited({ code, signal, outOfMemory }: ExecExit, words: string): C
 
 const MOST_LINE = 2000;
 const MOST_LINES = 10_000;
-/** A session token is no good after its task, and is nobody's business before. */
+/** Session tokens never appear in the log. */
 const TOKEN = /cst_[0-9A-Za-z_-]+/g;
 const CONTROLS = /[^\P{Cc}\t]/gu;
 
@@ -363,7 +363,7 @@ class StderrLog {
       for (const part of parts) this.#take(part, told);
     });
     stream.on('end', () => this.#take(this.#rest, told));
-    stream.on('error', () => {}); // its end tells all there is to tell
+    stream.on('error', () => {}); // its exit is reported elsewhere
   }
 
   get last(): string {

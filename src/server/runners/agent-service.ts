@@ -21,17 +21,17 @@ import { RunnerPool } from './runner-pool.ts';
 import { type ProgramFolders, programFolder, programFolders } from './runner-programs.ts';
 import { RunnerSettings } from './runner-spec.ts';
 
-/** Below the data folder: the sockets of executors. Whoever has no right to it reaches none of them. */
+/** The folder of runner sockets in the data folder. Only its owner can enter it. */
 const GATES = 'gates';
 
 export interface AgentOptions {
   readonly workers?: Partial<RunnerSettings> | undefined;
-  /** In place of where they are by default. */
+  /** Overrides the default folders. */
   readonly programs?: Partial<ProgramFolders> | undefined;
   readonly openPlace?: OpenRunnerEnvironment | undefined;
-  /** In place of executors: whoever embeds the server runs the turns. */
+  /** Runs the turns instead of runners. */
   readonly run?: RunTurn | undefined;
-  /** Told of the executors, once they can be: for whoever looks after them. */
+  /** Called with the pool when it is created. */
   readonly onPool?: ((pool: RunnerPool) => void) | undefined;
 }
 
@@ -48,7 +48,7 @@ export class AgentService implements AsyncDisposable {
   readonly pool: RunnerPool;
   readonly #folder: string;
   readonly #models: Models;
-  /** Undefined where others bring them. */
+  /** Undefined if the caller provides the environment or runs the turns. */
   readonly #programs: ProgramFolders | undefined;
 
   constructor(parts: AgentServiceParts, { workers = {}, programs = {}, openPlace, run, onPool }: AgentOptions = {}) {
@@ -58,7 +58,7 @@ export class AgentService implements AsyncDisposable {
     const installed = programFolders(dataDir, programs);
     this.#programs = openPlace === undefined && run === undefined ? installed : undefined;
     this.#folder = join(dataDir, GATES);
-    // A server that was killed has left its own: this one alone has the data folder.
+    // Left by a server that was killed. Only one server uses the data folder.
     rmSync(this.#folder, { recursive: true, force: true });
     const shared: AgentRunnerParts = {
       settings,
@@ -82,14 +82,14 @@ export class AgentService implements AsyncDisposable {
     onPool?.(this.pool);
   }
 
-  /** Told before anything starts, and in words that no agent has passed on. */
+  /** Checked before anything starts, so that errors come from Cella and not from the agent. */
   readonly checkCanRun: TurnRunner['checkCanRun'] = async ({ agent, userId }) => {
     const { provider } = await loadAdapter(agent);
     if (this.#programs) await programFolder(this.#programs, agent);
     await this.#models.credentials.reveal(userId, provider);
   };
 
-  /** Those that there are, and what turns of them would be worked with now. */
+  /** All agents, and the installed version that the next turn would use. */
   async list(): Promise<CodingAgent[]> {
     const programs = this.#programs;
     const one = async (program: AgentProgram): Promise<CodingAgent> => {
@@ -107,7 +107,7 @@ export class AgentService implements AsyncDisposable {
   }
 }
 
-/** Undefined where keys stay behind the gateway. */
+/** Undefined if keys stay behind the gateway. */
 function keysOf(models: Models): RunnerConnectionParts['keyFor'] {
   const { keys, addresses } = models.rules;
   if (keys === 'gateway') return undefined;

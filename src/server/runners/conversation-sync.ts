@@ -9,10 +9,10 @@ import type { RunnerEnvironment } from './runner-environment.ts';
 const MOST_TOLD = 5;
 
 export class ConversationSync {
-  /** What was laid out in a place: the same again costs nothing. */
+  /** A digest of what was last written to an environment, to skip the same again. */
   readonly #laid = new WeakMap<RunnerEnvironment, string>();
 
-  /** Lays out the profile, and the conversation where the agent has none that is newer. Gives the one to go on with. */
+  /** Writes the profile, and the conversation unless the agent has a newer one. Returns the conversation to continue. */
   async prepare(place: RunnerEnvironment, task: RunnerTurn): Promise<string | undefined> {
     const { profile } = task;
     const environment = await environmentOf(place, task);
@@ -30,7 +30,7 @@ export class ConversationSync {
     return conversation;
   }
 
-  /** Keeps the conversation as the agent has it now, as it reads it itself. */
+  /** Saves the conversation as the agent has it now. */
   async save(
     place: RunnerEnvironment,
     task: RunnerTurn,
@@ -40,12 +40,12 @@ export class ConversationSync {
     const text = await read();
     if (text === undefined) return;
     await task.saveTranscript(conversation, text);
-    // From here on the agent has it.
+    // The agent has it from now on.
     if (!this.#laid.has(place)) this.#laid.set(place, fingerprint(task.agent, task.profile));
   }
 }
 
-/** The agent works without them, and whoever has prompted it knows. */
+/** Tells the user which files are missing; the agent works without them. */
 async function tellMissing(files: readonly FileWritten[], task: RunnerTurn): Promise<void> {
   const reasons = files.flatMap((file) => (file.ok ? [] : [file.error.message]));
   if (reasons.length === 0) return;
@@ -54,13 +54,13 @@ async function tellMissing(files: readonly FileWritten[], task: RunnerTurn): Pro
   await task.emit({ type: 'agent_notice', turn: task.id, text: text.toWellFormed() });
 }
 
-/** An agent that was killed may have named a conversation, and not have written a word of it. */
+/** A killed agent may have named a conversation without writing it. */
 async function existing(environment: ExecutionEnvironment, conversation: string | undefined, kept: object | undefined) {
   if (conversation === undefined || kept) return conversation;
   return (await environment.readSessionTranscript(conversation)) === undefined ? undefined : conversation;
 }
 
-/** In the place that is there. The executor ends it, and nobody else. */
+/** Uses the runner's environment; only the runner closes it. */
 async function environmentOf(
   { environment, runner, programDir }: RunnerEnvironment,
   task: RunnerTurn,

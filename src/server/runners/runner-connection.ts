@@ -37,11 +37,11 @@ import type { RunnerTurn, TurnPermissionRequest } from '../turns/turn.ts';
 import { MessageOrder } from './message-order.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
 
-/** The name that agents know the session's own MCP server by. */
+/** The name of the session's MCP server in an agent's profile. */
 const SESSION_MCP = 'cella';
-/** What a runner takes as no limit. */
+/** A runner treats this as no limit. */
 const NO_LIMIT_MS = 2 ** 31 - 1;
-/** How many calls of one executor are worked on at once. */
+/** How many calls of one runner are handled at once. */
 const IN_FLIGHT = 128;
 
 interface KeyRequest {
@@ -56,7 +56,7 @@ export interface RunnerConnectionParts {
   readonly sessionId: string;
   readonly environment: RunnerEnvironment;
   readonly tokens: Pick<SessionTokens, 'check'>;
-  /** The person's key, where keys are given just in time. Without it they stay behind the gateway. */
+  /** Gives the user's key just in time. Without it, keys stay behind the gateway. */
   readonly keyFor?: ((asked: KeyRequest) => Promise<{ api_key: string; base_url: string }>) | undefined;
   readonly onUnforeseen: (error: unknown) => void;
 }
@@ -112,7 +112,7 @@ export class RunnerConnection {
     await this.#peer.call(Ping, {}, { timeoutMs });
   }
 
-  /** Resolves with how the turn ended. It has the deadline of its task, and no other. */
+  /** Resolves with how the turn ended. Only the turn's own timeout applies. */
   async execute(task: RunnerTurn, token: string): Promise<TaskOutcome> {
     const { environment: place } = this.#parts;
     const current = new ActiveTurn(task, token);
@@ -137,7 +137,7 @@ export class RunnerConnection {
     }
   }
 
-  /** Undefined where there is no such conversation. `timeoutMs` is for each part of it. */
+  /** Undefined if there is no such conversation. `timeoutMs` is per part. */
   async readTranscript({ agent }: RunnerTurn, conversation: string, timeoutMs: number): Promise<string | undefined> {
     const { environment: place } = this.#parts;
     const where = { cwd: place.cwd, home_dir: place.homeDir, program_dir: await place.programDir(agent) };
@@ -155,7 +155,7 @@ export class RunnerConnection {
     await this.#peer.call(Shutdown, { reason: reason.slice(0, 1000), grace_ms: graceMs }, { timeoutMs: graceMs });
   }
 
-  /** What waits fails with this. */
+  /** Pending calls fail with this reason. */
   disconnect(reason: CellaError): void {
     this.#peer.close(reason);
   }
@@ -170,7 +170,7 @@ export class RunnerConnection {
       })
       .handle(ReportMessage, async ({ sequence, event, ...claim }) => {
         const current = this.#claimed(claim);
-        // What is out of order is seen before anything is waited for.
+        // The order is checked synchronously.
         await this.#guarding(current.addEvent(sequence, event, this.#allowed(claim, current)));
         return {};
       })
@@ -193,13 +193,13 @@ export class RunnerConnection {
       .on(ReportProgress, () => void this.#guarded(() => this.#guard.count({ messages: 1 })));
   }
 
-  /** Answered at once, where nobody has to be asked with the decision; else that follows when there is one. */
+  /** Replies with the decision if a rule decides; else the decision follows later. */
   async #permit(task: RunnerTurn, ask: TurnPermissionRequest): Promise<z.input<(typeof RequestPermission)['result']>> {
     const asked = Promise.withResolvers<string>();
     const decided = task.permit({ ...ask, onAsked: asked.resolve });
     const first = await Promise.race([asked.promise, decided]);
     if (typeof first !== 'string') return { request_id: first.id ?? newPermissionId(), decision: toDecision(first) };
-    // Where the connection is gone, so is whoever waits for it.
+    // If the connection has gone, nobody waits for it.
     const tell = (decision: z.input<z.ZodObject<typeof decisionFields>>) =>
       this.#peer.call(PermissionResolved, { task_id: task.id, request_id: first, ...decision }).catch(() => {});
     void decided.then(
@@ -224,7 +224,7 @@ export class RunnerConnection {
     });
   }
 
-  /** Revoked, expired or used up meanwhile: from the next call on it is not heard. */
+  /** Rejects if the token was revoked, has expired or is used up. */
   #allowed({ session_token }: TurnClaim, { turn: task }: ActiveTurn): Promise<unknown> {
     const { tokens, sessionId, runnerId: executorId } = this.#parts;
     const expected = { session: sessionId, task: task.turn, executor: executorId, userId: task.userId };
@@ -247,7 +247,7 @@ export class RunnerConnection {
     }
   }
 
-  /** What breaks the rules ends the connection; what only fails is told. */
+  /** Disconnects a runner that breaks the protocol; other errors are only returned. */
   #punish(error: unknown): unknown {
     if (error instanceof CellaError && DISCONNECT_CODES.has(error.code)) this.disconnect(error);
     return error;
@@ -266,7 +266,7 @@ function toDecision({ outcome, reason, text }: PermissionResult) {
   return { outcome, ...(reason === undefined ? {} : { reason }), ...(text === undefined ? {} : { text }) };
 }
 
-/** An executor that has earned one of these is not heard any more. */
+/** Errors that disconnect a runner. */
 export const DISCONNECT_CODES: ReadonlySet<string> = new Set([
   'RUNNER_PROTOCOL',
   'UNAUTHENTICATED',
@@ -274,7 +274,7 @@ export const DISCONNECT_CODES: ReadonlySet<string> = new Set([
   'RATE_LIMITED',
 ]);
 
-/** What an executor says it speaks for. */
+/** The turn that a runner claims to speak for. */
 interface TurnClaim {
   readonly session_token: string;
   readonly session_id: string;
@@ -293,7 +293,7 @@ export class ActiveTurn {
     this.token = token;
   }
 
-  /** RUNNER_PROTOCOL where it speaks for anything else, or after the end. */
+  /** Throws `RUNNER_PROTOCOL` if the claim is for another turn, or after the end. */
   checkClaim({ session_token, session_id, task_id }: TurnClaim): void {
     if (session_id !== this.turn.session.id) throw forged('session');
     if (task_id !== this.turn.turn) throw forged('task');
@@ -303,12 +303,12 @@ export class ActiveTurn {
 
   /** Resolves when it is durable. Events go out in the order in which they came. `allowed`: whether it may still speak. */
   async addEvent(sequence: number, event: AgentEvent, allowed: Promise<unknown>): Promise<void> {
-    allowed.catch(() => {}); // told below, which may be long after it is known, or never
+    allowed.catch(() => {}); // awaited below, maybe much later
     if (event.turn !== this.turn.turn) throw forged('turn');
     this.#order.take(sequence);
     const before = this.#written;
     const written = before.then(() => allowed).then(() => this.turn.emit(event));
-    // One that fails ends the connection: those after it are never asked for.
+    // A failure ends the connection, so later events are never written.
     this.#written = written.catch(() => {});
     await written;
   }
@@ -319,7 +319,7 @@ export class ActiveTurn {
     await this.#written;
   }
 
-  /** What the reply to its prompt says must be what it has told. */
+  /** The reply to the prompt must match what was reported. */
   checkOutcome(outcome: TaskOutcome): TaskOutcome {
     if (outcome.message_count !== this.#order.count) throw this.#miscounted(outcome);
     if (this.#completed && this.#completed.status !== outcome.status)
@@ -354,7 +354,7 @@ class InboundLimit {
   #messages = 0;
   #bytes = 0;
 
-  /** RUNNER_PROTOCOL where it is too much. */
+  /** Throws `RUNNER_PROTOCOL` above the limit. */
   count({ messages = 0, bytes = 0 }: { readonly messages?: number; readonly bytes?: number }): void {
     const now = performance.now();
     if (now - this.#since > WINDOW_MS) {
@@ -370,7 +370,7 @@ class InboundLimit {
     });
   }
 
-  /** The same bytes, counted; it ends where they are too many. */
+  /** Passes the bytes on and counts them; throws above the limit. */
   async *counted(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of input) {
       this.count({ bytes: chunk.length });
@@ -379,12 +379,12 @@ class InboundLimit {
   }
 }
 
-/** About twice as many as the longest one has. */
+/** About twice as many as the longest transcript has. */
 const MOST_PARTS = 512;
 
 type TranscriptPart = z.output<typeof ReadTranscript.result>;
 
-/** Undefined where there is no such conversation. */
+/** Undefined if there is no such conversation. */
 export async function readWholeTranscript(
   conversation: string,
   read: (part: number) => Promise<TranscriptPart>,
@@ -399,7 +399,7 @@ export async function readWholeTranscript(
     checkTranscriptLength(conversation, length);
     texts.push(text);
     if (part + 1 >= parts) return texts.join('');
-    // One that says nothing, and that there is more, would go on for ever.
+    // Empty parts could go on for ever.
     if (text === '') throw protocolViolation('told a part of a transcript that has nothing in it');
   }
 }

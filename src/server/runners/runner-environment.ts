@@ -15,27 +15,27 @@ import { folderName } from '../../storage/folder-name.ts';
 import { NO_DEBUGGER, type ProgramFolders, programFolder, RUNNER_FILE } from './runner-programs.ts';
 import type { RunnerSpec } from './runner-spec.ts';
 
-/** Where the runner of a session runs. Paths are as they are there. */
+/** Where the runner of a session runs. Paths are those inside the environment. */
 export interface RunnerEnvironment {
   readonly environment: EnvironmentPrimitive;
   /** The program and its first arguments. */
   readonly runner: readonly string[];
   readonly cwd: string;
   readonly homeDir: string;
-  /** `AGENT_NOT_INSTALLED` where there is none. */
+  /** Throws `AGENT_NOT_INSTALLED`. */
   programDir(agent: AgentName): Promise<string>;
-  /** The socket that leads to the host. */
+  /** The socket to the host. */
   readonly gatewaySocket: string;
 }
 
-/** `gateway`: a folder of the host's with that socket, for this place alone. `onDenied`: told of hosts that may not be reached. */
+/** `gateway`: the host folder with that socket. `onDenied`: called for denied network access. */
 export type OpenRunnerEnvironment = (
   tenant: RunnerSpec,
   gateway: string,
   onDenied: (attempt: Denied) => void,
 ) => Promise<RunnerEnvironment>;
 
-/** `sandbox` for subprocesses, `docker` for containers, and `local` only where the session has no sandbox. */
+/** A sandbox for subprocesses, Docker for containers, and local only if the session has no sandbox. */
 export function runnerEnvironmentOpener(programs: ProgramFolders): OpenRunnerEnvironment {
   return async (tenant, gateway, onDenied) => {
     const { executor, sandbox } = tenant.info.settings;
@@ -45,7 +45,7 @@ export function runnerEnvironmentOpener(programs: ProgramFolders): OpenRunnerEnv
   };
 }
 
-/** Whether an agent there has the network of the machine, and not a list of hosts or none. */
+/** Whether an agent there can use the whole network of the machine. */
 export function hasNetwork({ info: { settings } }: Pick<RunnerSpec, 'info'>): boolean {
   const { executor, sandbox } = settings;
   if (sandbox === 'off') return executor !== 'container';
@@ -66,7 +66,7 @@ async function openEnclosed(
   const { node, runner, agents } = programs;
   const folders = { node, runner, programs: agents, gateway };
   const first = await openAgentEnclosure({ session, workspaceOf, folders, onDenied });
-  // An environment may open another enclosure after its first; an executor ends with that.
+  // The runner ends with its first sandbox, so none is opened after it.
   const environment = await EnclosedEnvironment.create({ open: async () => first });
   const { paths } = first;
   return {

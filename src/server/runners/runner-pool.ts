@@ -14,27 +14,27 @@ import type { RunnerSpec } from './runner-spec.ts';
 
 export interface RunnerPoolMetrics {
   readonly live: number;
-  /** Of those, the ones that are not there yet, and the ones that have a turn. */
+  /** Of those: starting ones, and ones with a turn. */
   readonly starting: number;
   readonly busy: number;
   readonly waiting: number;
-  /** Executors that began, and those that ended without being asked to. */
+  /** Runners that started, and runners that ended unexpectedly. */
   readonly started: number;
   readonly failures: number;
 }
 
-/** Sessions that are never prompted again leave theirs behind. */
+/** Bounded, because sessions that are never prompted again keep theirs. */
 const MOST_REASONS = 1000;
 
 export class RunnerPool implements AsyncDisposable {
   readonly #parts: AgentRunnerParts;
   readonly #held = new Map<string, PooledRunner>();
-  /** Those that are ending still have their place. */
+  /** Runners that are stopping still count. */
   readonly #ending = new Set<Promise<unknown>>();
   readonly #waiting = new WaitingTurns();
-  /** By session: why the executor before ended by itself, for the next turn to tell. */
+  /** By session: why the last runner ended unexpectedly. The next turn gets it as a notice. */
   readonly #reasons = new Latest<string, string>(MOST_REASONS);
-  /** Sessions whose executor has ended by itself, and is replaced when it is gone. */
+  /** Sessions whose runner ended unexpectedly and will be replaced. */
   readonly #replacing = new Set<string>();
   #started = 0;
   #failures = 0;
@@ -54,16 +54,16 @@ export class RunnerPool implements AsyncDisposable {
     }
   };
 
-  /** Somebody is about to prompt: an executor is started, where there is room. Whether there is one, or will be. */
+  /** Starts a runner ahead of a prompt if there is room. True if one runs or starts. */
   prestart(tenant: RunnerSpec, agent: string): boolean {
     const { idleMs } = this.#parts.settings;
-    // None is kept for a prompt to come; or whoever waits has the next place.
+    // Idle runners are not kept, or queued turns come first.
     if (idleMs === 0 || this.#waiting.count > 0) return this.#held.has(tenant.info.id);
     void this.#warm(tenant, agent);
     return this.#held.has(tenant.info.id);
   }
 
-  /** Ends the executor of a session, which is over or has changed. */
+  /** Stops the runner of a session that has ended or changed. */
   async stop(session: string, why: string): Promise<void> {
     this.#replacing.delete(session);
     const held = this.#held.get(session);
@@ -82,7 +82,7 @@ export class RunnerPool implements AsyncDisposable {
     };
   }
 
-  /** For whoever looks after one executor: tests of faults, and the operator's. */
+  /** The runner of a session; for tests. */
   async runner(session: string): Promise<AgentRunner | undefined> {
     return await this.#held.get(session)?.runner;
   }
@@ -95,7 +95,7 @@ export class RunnerPool implements AsyncDisposable {
   }
 
   async #perform(held: PooledRunner, task: RunnerTurn): Promise<TurnResult> {
-    // Whoever stops it while its executor starts does not wait for that.
+    // A stop does not wait for the runner to start.
     const worker = await unlessStopped(held.runner, task.signal);
     if (!worker) return { status: 'cancelled' };
     const { id } = task.session;
@@ -127,7 +127,7 @@ export class RunnerPool implements AsyncDisposable {
     return this.#held.size + this.#ending.size >= this.#parts.settings.maxWorkers;
   }
 
-  /** The one that has been idle for the longest time goes. Undefined, and at once, where all are at work: none is given back unseen. */
+  /** Stops the runner that was idle longest. Synchronously undefined if all are busy, so that no release is missed. */
   #makeRoom(): Promise<unknown> | undefined {
     const idle = [...this.#held].filter(([, { users }]) => users === 0);
     const [oldest] = idle.toSorted(([, one], [, other]) => one.idleSince - other.idleSince);
@@ -146,32 +146,32 @@ export class RunnerPool implements AsyncDisposable {
         this.#started++;
         void made.died.then((reason) => this.#lost(id, held, reason));
       },
-      () => this.#forget(id, held), // told to whoever waits for it
+      () => this.#forget(id, held), // the waiting turn gets the error
     );
     return held;
   }
 
-  /** Nobody has asked for its end. */
+  /** It ended unexpectedly. */
   #lost(session: string, held: PooledRunner, reason: CellaError): void {
     if (this.#held.get(session) !== held) return;
     this.#failures++;
     this.#reasons.set(session, reason.message);
     this.#parts.log(session, `executor lost: ${reason.message}`);
     const { spec: tenant, agent } = held;
-    // Whoever waits has its place; and one that never had a turn is not started again and again.
+    // Queued turns come first. A runner without a turn is not replaced, so that it does not restart in a loop.
     if (agent !== undefined && this.#waiting.count === 0) this.#replacing.add(session);
     void this.#drop(session, held, reason.message).then(() => {
       if (this.#replacing.delete(session) && agent !== undefined) void this.#warm(tenant, agent);
     });
   }
 
-  /** Starts an executor ahead of the next turn, where there is room for one. */
+  /** Starts a runner ahead of the next turn if there is room. */
   async #warm(tenant: RunnerSpec, agent: string): Promise<void> {
     const { id } = tenant.info;
     if (this.#closed || this.#held.has(id) || this.#full) return;
     const held = this.#start(tenant, agent);
     held.users++;
-    await held.runner.catch(() => {}); // the next turn meets it again
+    await held.runner.catch(() => {}); // the next turn gets the error
     this.#giveBack(id, held);
   }
 
@@ -190,7 +190,7 @@ export class RunnerPool implements AsyncDisposable {
   async #drop(session: string, held: PooledRunner, why: string): Promise<void> {
     held.stopIdleTimer();
     if (this.#held.get(session) === held) this.#held.delete(session);
-    const ending = held.runner.then((worker) => worker.close(why)).catch(() => {}); // it never began, or is gone
+    const ending = held.runner.then((worker) => worker.close(why)).catch(() => {}); // it never started, or has ended
     this.#ending.add(ending);
     await ending;
     this.#ending.delete(ending);
@@ -222,11 +222,11 @@ async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<
 class PooledRunner {
   readonly runner: Promise<AgentRunner>;
   readonly spec: RunnerSpec;
-  /** What it was made from: another needs another executor. */
+  /** A changed spec needs another runner. */
   readonly #shape: string;
-  /** Who has prompted it; nobody yet where it was started ahead. */
+  /** The user who prompted; undefined if it was started ahead. */
   #userId: string | undefined;
-  /** Set by its first turn: the agent that it ran. */
+  /** The agent of its last turn. */
   agent: string | undefined;
   starting = true;
   users = 0;
@@ -239,7 +239,7 @@ class PooledRunner {
     this.runner = worker;
   }
 
-  /** Why another one is needed; undefined where this one will do. */
+  /** Why another runner is needed; undefined if this one fits. */
   unfitFor(tenant: RunnerSpec, asker: string): string | undefined {
     if (this.#shape !== specKey(tenant)) return 'the settings of its session have changed';
     return this.#userId === undefined || this.#userId === asker ? undefined : 'another person has prompted';
@@ -252,12 +252,12 @@ class PooledRunner {
     return this;
   }
 
-  /** Calls `late` where it is idle for that long. */
+  /** Calls `late` after this idle time. */
   startIdleTimer(idleMs: number, late: () => void): void {
     this.#timer = setTimeout(late, idleMs).unref();
   }
 
-  /** Not for being idle, from here on. */
+  /** It is in use or stopping. */
   stopIdleTimer(): void {
     clearTimeout(this.#timer);
   }
@@ -278,7 +278,7 @@ class WaitingTurns {
     return this.#waiters.length;
   }
 
-  /** Resolves when its turn has come, or when it is aborted. */
+  /** Resolves when there is room, or on abort. */
   async wait(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter = { enter: resolve };
@@ -289,7 +289,7 @@ class WaitingTurns {
     signal.removeEventListener('abort', leave);
     const at = this.#waiters.indexOf(waiter);
     if (at !== -1) this.#waiters.splice(at, 1);
-    // It was let in, and does not come in: the next one may.
+    // It was aborted after it got the place: pass it on.
     else if (signal.aborted) this.next();
   }
 

@@ -7,7 +7,7 @@ import { packageFile } from '../../interpreter/package-file.ts';
 import type { AgentName } from '../../protocol/turn.ts';
 
 export const RUNNER_FILE = 'cella-runner.mjs';
-/** Node would open its debugger at SIGUSR1, on a port that every local user can connect to. */
+/** At SIGUSR1, Node would open its debugger on a port that every local user can connect to. */
 export const NO_DEBUGGER = '--disable-sigusr1';
 
 export interface ProgramFolders {
@@ -15,7 +15,7 @@ export interface ProgramFolders {
   readonly node: string;
   /** The folder of the runner's one file. */
   readonly runner: string;
-  /** `<agent>/<version>` for each that `cella agents install` has brought. */
+  /** `<agent>/<version>` for each installed agent. */
   readonly agents: string;
 }
 
@@ -28,7 +28,7 @@ export function programFolders(dataDir: string, given: Partial<ProgramFolders> =
   };
 }
 
-/** The folder of an agent below that of all agents; `AGENT_NOT_INSTALLED` where there is none. */
+/** The path of the active version, relative to `agents`. Throws `AGENT_NOT_INSTALLED`. */
 export async function programFolder({ agents }: ProgramFolders, agent: AgentName): Promise<string> {
   const { version } = await activeProgram(agents, agentProgram(agent));
   return join(agent, version);

@@ -15,18 +15,18 @@ import { lightRequest } from '../http/body.ts';
 import { failureResponse, toCellaError } from '../http/failure.ts';
 
 const MCP_PATH = '/mcp';
-/** Of one executor: an agent has a few requests under way, with those of its subagents. */
+/** Per runner. An agent and its subagents have only a few requests open. */
 const MOST_CONNECTIONS = 256;
 const HEADERS_TIMEOUT_MS = 30_000;
-/** Of a message to the MCP server. */
+/** The limit of one message to the MCP server. */
 const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
-/** Of all such messages that are under way. */
+/** The limit of all such messages together. */
 const MOST_HELD_BYTES = 4 * MOST_MESSAGE_BYTES;
 
-/** Whose gate it is. */
+/** The session and runner that the socket belongs to. */
 export type RunnerBinding = Pick<TokenBinding, 'session' | 'executor'>;
 
-/** The model gateway: it checks the token itself, and takes none of another executor. False where the path is not its own. */
+/** The model gateway. It checks that the token belongs to this runner. False if the path is not its own. */
 export type ModelCalls = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -34,7 +34,7 @@ export type ModelCalls = (
 ) => boolean;
 
 export interface RunnerSocketParts {
-  /** Where folders of gates are made; only this user can enter it. */
+  /** The folder of all runner sockets; only its owner can enter it. */
   readonly folder: string;
   readonly binding: RunnerBinding;
   /** Whether the agent has the network of the machine. */
@@ -44,7 +44,7 @@ export interface RunnerSocketParts {
   /** The session's own MCP server. */
   readonly mcp: (request: Request, as: TokenBinding) => Promise<Response>;
   readonly onError: (error: unknown) => void;
-  /** Told of a token that is not good here. */
+  /** Called for an invalid token. */
   readonly refused?: ((error: CellaError) => void) | undefined;
 }
 
@@ -65,13 +65,13 @@ export class RunnerSocket implements AsyncDisposable {
     return gate;
   }
 
-  /** Ends every connection and listens anew, in the same place. */
+  /** Closes all connections and listens again at the same path. */
   async restart(): Promise<void> {
     await this.#end();
     await this.#listen();
   }
 
-  /** Ends what is under way: a token is looked at when a request comes, and what it has opened could go on without it. */
+  /** Closes all connections. Tokens are checked per request, so an open response would outlive its token. */
   closeConnections(): void {
     this.#server?.closeAllConnections();
   }

@@ -11,34 +11,34 @@ const ms = z
   .min(0)
   .max(24 * HOUR_MS);
 
-/** `pingEveryMs`, `pingMs` and `graceMs` nobody has a reason to set; the others are an operator's. */
+/** Operators can set all but `pingEveryMs`, `pingMs` and `graceMs`. */
 export const RunnerSettings = z.strictObject({
-  /** How many executors may live at once; a prompt beyond it waits for one that is idle, or ends. */
+  /** How many runners may live at once. Prompts beyond that wait for an idle one. */
   maxWorkers: z.int().min(1).max(10_000).default(8),
-  /** How long an executor without a turn is kept for the next one. */
+  /** How long an idle runner is kept. */
   idleMs: ms.default(300_000),
-  /** How long one may take to be there. */
+  /** How long a runner may take to start. */
   startMs: ms.min(1).default(60_000),
-  /** How often it is asked whether it is well, and how long it has to say so, and for each part of a conversation. */
+  /** How often a runner is pinged, and how long it may take to answer, or to send a part of a transcript. */
   pingEveryMs: ms.min(10).default(15_000),
   pingMs: ms.min(10).default(15_000),
-  /** How long a turn has to end after it was told to; then its executor is ended. */
+  /** How long a turn may take to stop. Then its runner is killed. */
   stopMs: ms.default(10_000),
   /** Between TERM and KILL. */
   graceMs: ms.default(2000),
-  /** How long the token of a turn is good, and for how many calls; a day, and any number of them. */
+  /** How long the token of a turn is valid, and for how many calls. Default: a day, unlimited. */
   tokenMs: z.int().min(1).optional(),
   tokenUses: z.int().min(1).optional(),
 });
 export type RunnerSettings = z.output<typeof RunnerSettings>;
 
-/** Whose executor it is, and what it is made from. */
+/** The session of a runner, and what the runner is made from. */
 export interface RunnerSpec {
   readonly info: SessionInfo;
-  /** For a place beside its kernel's. */
+  /** For an environment beside its kernel's. */
   readonly options: SessionOptions;
-  /** The agent in whose folder it works, where it is a fork. */
+  /** Of a fork: the agent key whose workspace it uses. */
   readonly workspaceOf?: string | undefined;
-  /** Writes into its log what something in the executor's place tried to reach, and may not; with the turn that ran then. */
+  /** Logs a denied network access in the runner's environment, with the running turn. */
   tellDenied(attempt: DeniedAttempt, turn: string | undefined): void;
 }

@@ -9,7 +9,7 @@ import { type EveryDocument, everyDocument } from '../every-document.ts';
 
 const COLLECTION = 'agent-profiles';
 const MOST_PROFILES = 100;
-/** A document holds no more. */
+/** The limit of one document in storage. */
 const MOST_CHARACTERS = 900_000;
 
 const Stored = z.object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile });
@@ -57,7 +57,7 @@ export class AgentProfiles {
     throw missing(name);
   }
 
-  /** Of a user who is deleted. */
+  /** Deletes all profiles of a user. */
   async deleteAll(userId: string): Promise<void> {
     for await (const { id } of this.#every(userId)) await this.#documents.delete(COLLECTION, id);
   }

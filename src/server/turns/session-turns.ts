@@ -15,39 +15,39 @@ import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-exe
 import { truncate } from './turn-recorder.ts';
 import { StoredTranscripts, type TurnRecord, TurnRecords, toTurnInfo } from './turn-records.ts';
 
-/** A prompt as somebody sends it. */
+/** A prompt as the caller sends it. */
 export interface PromptRequest {
   readonly prompt: string;
-  /** The id of the user who asks: their credentials and budgets are used. */
+  /** The id of the user, whose credentials and budgets are used. */
   readonly by: string;
   readonly agent?: AgentName | undefined;
   readonly mode?: PermissionMode | undefined;
   readonly model?: string | undefined;
   readonly tools?: readonly string[] | undefined;
-  /** Of the turn, once it runs; 0 means no limit. */
+  /** The limit of the turn once it runs; 0 means none. */
   readonly timeoutMs?: number | undefined;
   readonly onBusy?: 'queue' | 'refuse' | undefined;
   readonly profile?: { readonly name: string; readonly content: AgentProfile } | undefined;
   readonly idempotencyKey?: string | undefined;
-  /** Stops the turn: only for a caller who wants that when he goes. */
+  /** Stops the turn when it aborts. */
   readonly signal?: AbortSignal | undefined;
 }
 
 interface AcceptedTurn {
   readonly turn: string;
-  /** Whether another request with the same key has brought it. */
+  /** Whether an earlier request with the same idempotency key created it. */
   readonly joined: boolean;
   /** As it was accepted. */
   readonly info: TurnInfo;
-  /** The number of its `turn_started`, when its turn has come. Rejects where it never comes. */
+  /** The sequence number of `turn_started`. Rejects if the turn never starts. */
   readonly started: Promise<number>;
-  /** When its ending is durable. Failures are endings; it rejects only where it never began. */
+  /** Resolves when the end is durable, also for a failed turn. Rejects only if the turn never started. */
   readonly ended: Promise<TurnInfo>;
 }
 
 interface StopTurnsRequest {
   readonly turn?: string | undefined;
-  /** Also those that wait. */
+  /** Also queued turns. */
   readonly all?: boolean | undefined;
 }
 
@@ -56,35 +56,35 @@ export interface TurnPage {
   readonly next?: string | undefined;
 }
 
-/** Runs a turn to its end. Rejects where it could not be run, or what ran it has failed. */
+/** Runs a turn to its end. Rejects if it could not be run, or if its runner failed. */
 export type RunTurn = (task: RunnerTurn) => Promise<TurnResult>;
 
 /** What runs the turns of all sessions. */
 export interface TurnRunner {
   readonly run: RunTurn;
-  /** Rejects where a turn could only fail: no such agent, no program of it here, no key of this user's. */
+  /** Rejects if a turn could only fail: unknown agent, program not installed, no credential of this user. */
   checkCanRun(wish: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
-  /** Starts what the next turn needs, where there is room; it is not waited for. Whether it is there, or on its way. */
+  /** Starts a runner for the next turn if there is room, without waiting. True if one runs or starts. */
   prestart(session: Pick<ServerSession, 'tenant'>, agent: AgentName): Promise<boolean>;
-  /** The session is closed: its executor is not needed. */
+  /** Stops the runner of a closed session. */
   stop(session: string, why: string): Promise<void>;
-  /** The session is deleted: nothing is kept of its agents. */
+  /** Deletes what is kept of the agents of a deleted session. */
   deleteSessionData(session: string): Promise<void>;
 }
 
 const DEFAULT_AGENT = 'claude';
 
 export interface SessionTurnsParts extends Omit<TurnExecutorParts, 'records' | 'transcripts' | 'isClosed'> {
-  /** Under which its transcripts are kept. */
+  /** The key of its transcripts in storage. */
   readonly key: string;
   readonly storage: Pick<Storage, 'documents' | 'transcripts'>;
   readonly queueLimit: () => number;
   readonly stopping: () => boolean;
-  /** FORK_UNCONFIRMED where no agent may work in it yet. */
+  /** Throws `FORK_UNCONFIRMED` if no agent may work in it yet. */
   readonly requireConfirmed: () => void;
 }
 
-/** The name of the request that brings a turn, where it has an Idempotency-Key, and a digest of what it asks for. */
+/** The stored name of an Idempotency-Key, and a digest of its request. */
 interface RequestKey {
   readonly request?: string;
   readonly asked?: string;
@@ -100,7 +100,7 @@ export class SessionTurns {
   readonly #transcripts: StoredTranscripts;
   readonly #turns = new SerialQueue();
   readonly #live = new Map<string, SessionTurn>();
-  /** By the name of the request that is being accepted. */
+  /** Requests that are being accepted, by their stored name. */
   readonly #entering = new Map<string, Promise<AdmittedTurn>>();
   readonly #stage: TurnExecutor;
   #closed: CellaError | undefined;
@@ -126,7 +126,7 @@ export class SessionTurns {
     const request = idempotencyName(wish.idempotencyKey);
     const { prompt, agent, mode, model, tools, timeoutMs, profile } = wish;
     const asked = fingerprint(prompt, agent, mode, model, tools, timeoutMs, profile?.name);
-    // Before anything is waited for: of two with one key at once, the second finds the first.
+    // Synchronous: of two requests with one key, the second joins the first.
     const before = this.#entering.get(request);
     const entering = before ?? this.#enter(wish, { request, asked }).finally(() => this.#entering.delete(request));
     if (!before) this.#entering.set(request, entering);
@@ -151,7 +151,7 @@ export class SessionTurns {
     );
     for (const one of wanted) one.stop({ kind: 'stopped' });
     await Promise.allSettled(wanted.map(({ ended }) => ended));
-    // What it waited for when a server ended is not wanted any more, either.
+    // Also cancels what it waited for when an earlier server ended.
     await this.#parts.permissions.cancelOrphaned(turn);
     return wanted.map(({ id }) => id);
   }
@@ -188,12 +188,12 @@ export class SessionTurns {
     return this.#turns.idle();
   }
 
-  /** Nothing more of what runs can be written down. */
+  /** The log cannot be written any more. */
   abort(error: CellaError): void {
     for (const turn of this.#live.values()) turn.stop({ kind: 'failed', error });
   }
 
-  /** What waits and what comes gets this error; what runs is interrupted. Resolves when it is over. */
+  /** Fails queued and new turns with this error and interrupts the running one. Resolves when all have ended. */
   async close(why: CellaError): Promise<void> {
     this.#closed ??= why;
     for (const turn of this.#live.values()) turn.stop({ kind: 'closing' });
@@ -205,12 +205,12 @@ export class SessionTurns {
     await this.#records.remove();
   }
 
-  /** What the key has brought before, or the turn that it brings. */
+  /** The turn that this key created before, or a new one. */
   async #enter(wish: PromptRequest, request: Required<RequestKey>): Promise<AdmittedTurn> {
     const live = [...this.#live.values()].find(({ record }) => record.request === request.request);
     if (live) return { known: live, isNew: false };
     const known = await this.#records.byRequest(request.request);
-    // What never began may begin.
+    // A turn that never started may start now.
     if (known && isTurnOver(known) && known.firstSeq !== undefined) return { known, isNew: false };
     return { known: await this.#accept(wish, request), isNew: true };
   }
@@ -235,7 +235,7 @@ export class SessionTurns {
       queuedAt: Date.now(),
       ...request,
     });
-    // Before anything is waited for: whoever comes meanwhile finds it.
+    // Synchronous, so that later requests see it.
     this.#live.set(id, turn);
     try {
       if (wish.agent === undefined) await this.#choose(turn);
@@ -261,7 +261,7 @@ export class SessionTurns {
     return toAcceptedTurn(turn, this.#ahead(turn.id));
   }
 
-  /** How many were accepted before it, and are not over. */
+  /** How many turns are before it. */
   #ahead(turn: string): number {
     return Math.max(0, [...this.#live.keys()].indexOf(turn));
   }
@@ -273,7 +273,7 @@ export class SessionTurns {
     await this.#parts.writer.write(event, { flushed: true });
   }
 
-  /** The agent of the turn before goes on. */
+  /** Uses the agent of the last turn. */
   async #choose(turn: SessionTurn): Promise<void> {
     const last = (await this.#records.all()).at(-1);
     if (last) turn.record = { ...turn.record, agent: last.agent };
@@ -288,7 +288,7 @@ export class SessionTurns {
     }
   }
 
-  /** Over at once, however long those before it take. */
+  /** Ends a queued turn at once. */
   #takeBack(turn: SessionTurn): Promise<void> {
     turn.cancelled ??= this.#stage
       .finish(turn, resultOfFailure(undefined, turn.reason ?? { kind: 'closing' }))
@@ -310,12 +310,12 @@ function toAcceptedTurn(turn: SessionTurn, ahead: number, isJoined = false): Acc
   return { turn: id, joined: isJoined, info: liveInfo(turn, ahead), started, ended };
 }
 
-/** As it is now. `ahead`: how many are before it. */
+/** `ahead`: how many turns are before it. */
 function liveInfo({ record }: SessionTurn, ahead: number): TurnInfo {
   return { ...toTurnInfo(record), ...(record.status === 'queued' ? { ahead } : {}) };
 }
 
-/** `known`: what the same key has brought before. `IDEMPOTENCY_CONFLICT` where something else was asked for with it. */
+/** `known`: the turn of the same key. Throws `IDEMPOTENCY_CONFLICT` if its request was another. */
 function toJoinedTurn(known: SessionTurn | TurnRecord, asked: string, ahead: number): AcceptedTurn {
   const isLive = known instanceof SessionTurn;
   if ((isLive ? known.record : known).asked !== asked) throw idempotencyConflict();

@@ -18,9 +18,9 @@ import {
 import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';
 import { endedEvent, type StoredTranscripts, type TurnRecord, type TurnRecords, toTurnInfo } from './turn-records.ts';
 
-/** How often storage that does not work is tried again. */
+/** The pause before storage is tried again. */
 const AGAIN_MS = 500;
-/** Of the prompt and of the last answer, what a record keeps. */
+/** How much of the prompt and of the last answer a record keeps. */
 export const RECORDED_CHARS = 2000;
 
 export interface TurnExecutorParts {
@@ -29,16 +29,16 @@ export interface TurnExecutorParts {
   readonly writer: Pick<SessionLog, 'write' | 'full' | 'room'>;
   readonly outputs: Pick<OutputFiles, 'keep'>;
   readonly bounds: RecorderLimits;
-  /** Undefined where this server runs no agents. */
+  /** Undefined if this server runs no agents. */
   readonly agents: TurnRunner | undefined;
   readonly records: TurnRecords;
   readonly transcripts: StoredTranscripts;
-  /** Whether its session has ended: the next who opens it tells what could not be told here. */
+  /** Whether its session has ended. The next server then records the end of the turn. */
   readonly isClosed: () => boolean;
   readonly onEnded: (status: TurnStatus) => void;
 }
 
-/** Where the turns of one session run. */
+/** Runs the turns of one session. */
 export class TurnExecutor {
   readonly #parts: TurnExecutorParts;
 
@@ -52,7 +52,7 @@ export class TurnExecutor {
     try {
       await this.#begin(turn, events);
     } catch (error) {
-      // Whoever waits for it is told at once; what is kept of it says so when it can be written.
+      // The caller gets the error at once; the record follows when storage works.
       turn.fail(error instanceof Error ? error : new Error(String(error)));
       return await this.finish(turn, resultOfFailure(error, turn.reason));
     }
@@ -112,7 +112,7 @@ export class TurnExecutor {
             };
           }
           const parts = await events.toLogEvents(event);
-          // Written with what comes next: whoever tells much need not wait for each.
+          // Written in batches, so that the agent does not wait for each event.
           await Promise.all(parts.map((one) => writer.write(one, { size: JSON.stringify(one).length, soon: true })));
           if (writer.full) await writer.room();
         },
@@ -125,12 +125,12 @@ export class TurnExecutor {
       return resultOfFailure(error, turn.reason);
     } finally {
       clearTimeout(late);
-      // Nobody waits for it any more. Where storage fails, whoever opens the session next finds it.
+      // If storage fails, recovery cancels them when the session is opened next.
       await permissions.cancelOf(turn.id, 'the turn is over').catch(() => {});
     }
   }
 
-  /** Told until storage takes it, or the session ends: whoever opens it next finds that it has not ended. */
+  /** Tries until storage accepts it or the session ends; then recovery marks the turn as interrupted. */
   async finish(turn: SessionTurn, { status, conversation, usage, error }: FinalResult): Promise<void> {
     const facts = {
       status,

@@ -4,7 +4,7 @@ import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 
-/** How much of a text that is too large for an event the event shows. */
+/** How much an event shows of a text that is too large for it. */
 const SHOWN_CHARS = 4096;
 const MOST_ENTRIES = 200;
 
@@ -26,7 +26,7 @@ export class TurnRecorder {
     this.#bounds = bounds;
   }
 
-  /** A delta that is too long becomes several. */
+  /** Splits a long delta into several. */
   async toLogEvents(event: AgentEvent): Promise<AgentEvent[]> {
     const { eventBytes } = this.#bounds;
     const size = JSON.stringify(event).length;
@@ -85,7 +85,7 @@ export class TurnRecorder {
     return { ...event, ...shown, ...texts, ...(file ? { file } : {}) };
   }
 
-  /** Undefined where the turn has written too much already: the beginning is all that stays of it then. */
+  /** Undefined if the turn has used up its file bytes: then only the truncated text is kept. */
   async #keep(content: Record<string, unknown>): Promise<OutputFile | undefined> {
     const text = JSON.stringify(content);
     if (this.#kept + text.length > this.#bounds.fileBytes) return undefined;
@@ -98,7 +98,7 @@ function truncateText<T extends { readonly text: string }>(one: T): T {
   return { ...one, text: truncate(one.text) };
 }
 
-/** The beginning of a text, never half of a character. */
+/** Truncates a text without splitting a surrogate pair. */
 export function truncate(text: string, most = SHOWN_CHARS): string {
   return text.length <= most ? text : text.slice(0, most).replace(/[\uD800-\uDBFF]$/, '');
 }

@@ -14,13 +14,13 @@ import type { TurnPage } from './session-turns.ts';
 import { interrupted, toAgentFailure } from './turn.ts';
 
 const COLLECTION = 'turns';
-/** Of one session; the oldest go first. */
+/** Per session; the oldest are deleted first. */
 const MOST_RECORDS = 1000;
-/** So many more are kept until it is worth looking for the oldest. */
+/** How many records may be added before old ones are deleted. */
 const SLACK = 100;
 
 const TurnRecord = TurnInfo.extend({
-  /** The name of the request that brought it, where it had an Idempotency-Key, and a digest of what was asked. */
+  /** The stored name of its Idempotency-Key, if it had one, and a digest of the request. */
   request: z.string().optional(),
   asked: z.string().optional(),
 });
@@ -41,7 +41,7 @@ export class TurnRecords {
     await this.#documents.put(COLLECTION, this.#id(record.id), record);
   }
 
-  /** Of one that is new; now and then the oldest make room. */
+  /** Adds a new record, and now and then deletes the oldest. */
   async add(record: TurnRecord): Promise<void> {
     await this.put(record);
     if (++this.#since < SLACK) return;
@@ -87,7 +87,7 @@ export class TurnRecords {
     await this.#documents.delete(COLLECTION, this.#id(turn));
   }
 
-  /** Every one of the session, those too that cannot be read. */
+  /** Deletes all records of the session, also unreadable ones. */
   async remove(): Promise<void> {
     for await (const { id } of this.#every()) await this.#documents.delete(COLLECTION, id);
   }
@@ -110,7 +110,7 @@ export class TurnRecords {
   }
 }
 
-/** What others are told of it. */
+/** Without the private fields. */
 export function toTurnInfo({ request, asked, ...info }: TurnRecord): TurnInfo {
   return info;
 }
@@ -137,7 +137,7 @@ export async function recoverTurns(records: TurnRecords, position: LogState): Pr
     open.delete(record.id);
     endings.push(endedEvent(ended));
   }
-  // Somebody has deleted the record: the log tells of it all the same.
+  // The record was deleted; the log still needs an end.
   for (const turn of open) endings.push({ type: 'turn_ended', turn, status: 'interrupted' });
   return endings;
 }
@@ -165,7 +165,7 @@ export class StoredTranscripts {
     return this.#store.get(this.#key, conversation);
   }
 
-  /** Agents only ever add to a conversation: a text that is no longer than the one that is kept is older, or the same. */
+  /** Conversations only grow: a text that is not longer is older, or the same. */
   async save(conversation: string, text: string): Promise<void> {
     const there = await this.get(conversation);
     if (there && there.text.length >= text.length) return;

@@ -10,10 +10,10 @@ import type { HostedSession } from '../sessions/session-types.ts';
 import type { PromptRequest } from './session-turns.ts';
 import type { TurnRecord } from './turn-records.ts';
 
-/** As an agent asks for leave; on whose behalf is the turn's to say. */
+/** A permission request of an agent. The turn adds the user. */
 export type TurnPermissionRequest = Omit<NewPermission, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
 
-/** One turn for whoever runs it. */
+/** A turn as its runner gets it. */
 export interface RunnerTurn {
   readonly session: Pick<HostedSession, 'id' | 'tenant'>;
   readonly info: SessionInfo;
@@ -23,21 +23,21 @@ export interface RunnerTurn {
   readonly prompt: string;
   readonly mode: PermissionMode;
   readonly model: string | undefined;
-  /** Those of the agent's own tools that it may use; without it, all. */
+  /** The agent's own tools that it may use; all if undefined. */
   readonly tools: readonly string[] | undefined;
   readonly profile: AgentProfile;
-  /** To be gone on with. */
+  /** The conversation to continue. */
   readonly conversation: string | undefined;
-  /** 0 means no limit. The signal is aborted when it is over. */
+  /** 0 means no limit. After it, the signal aborts. */
   readonly timeoutMs: number;
-  /** Aborted where the turn is to stop, in whatever state it is. */
+  /** Aborts when the turn must stop. */
   readonly signal: AbortSignal;
   /** Resolves when there is room for more. */
   emit(event: AgentEvent): Promise<void>;
-  /** Asks a person. It resolves as not allowed where the turn is stopped. */
+  /** Asks a person. Resolves as not allowed if the turn is stopped. */
   permit(ask: TurnPermissionRequest): Promise<PermissionResult>;
   readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
-  /** An older one never takes the place of a newer one. */
+  /** An older transcript never replaces a newer one. */
   saveTranscript(conversation: string, text: string): Promise<void>;
 }
 
@@ -48,7 +48,7 @@ export interface TurnResult {
   readonly error?: AgentFailure | undefined;
 }
 
-/** `stopped`: somebody asked for it. `closing`: its session ends. `failed`: nothing of it can be written down. */
+/** `stopped`: by a user. `closing`: its session ends. `failed`: the log cannot be written. */
 type TurnStopReason =
   | { readonly kind: 'stopped' }
   | { readonly kind: 'timed_out' }
@@ -58,7 +58,7 @@ type TurnStopReason =
 export class SessionTurn {
   readonly request: PromptRequest;
   record: TurnRecord;
-  /** Set where it was stopped before its turn came. */
+  /** Set if it was stopped while it was queued. */
   cancelled: Promise<void> | undefined;
   readonly #started = Promise.withResolvers<number>();
   readonly #ended = Promise.withResolvers<TurnInfo>();
@@ -68,7 +68,7 @@ export class SessionTurn {
   constructor(wish: PromptRequest, record: TurnRecord) {
     this.request = wish;
     this.record = record;
-    // Who has not asked for them does not wait for them.
+    // Callers may ignore either promise.
     this.#started.promise.catch(() => {});
     this.#ended.promise.catch(() => {});
     wish.signal?.addEventListener('abort', this.#gone, { once: true });
@@ -103,7 +103,7 @@ export class SessionTurn {
     this.#stop.abort();
   }
 
-  /** Its turn has come. */
+  /** It runs now. */
   begin(firstSeq: number): void {
     this.#started.resolve(firstSeq);
   }
@@ -120,7 +120,7 @@ export class SessionTurn {
     this.#ended.reject(error);
   }
 
-  /** The caller's signal may live for long after it. */
+  /** The caller's signal may outlive the turn. */
   #letGo(): void {
     this.request.signal?.removeEventListener('abort', this.#gone);
   }
@@ -130,14 +130,14 @@ export interface FinalResult extends Omit<TurnResult, 'status'> {
   readonly status: TurnStatus;
 }
 
-/** What was stopped has ended by that, whatever it said last; what had come to its end before has not. */
+/** A stopped turn ends by its stop reason, unless it was completed before. */
 export function finalResult(told: TurnResult, reason: TurnStopReason | undefined): FinalResult {
   if (!reason || told.status === 'completed') return told;
   const { error: _, ...rest } = told;
   return { ...rest, ...resultOfStop(reason) };
 }
 
-/** Where what ran it has failed. */
+/** The result if the runner has failed. */
 export function resultOfFailure(cause: unknown, reason: TurnStopReason | undefined): FinalResult {
   if (reason) return resultOfStop(reason);
   return { status: 'failed', error: toAgentFailure(cause) };
@@ -162,7 +162,7 @@ export function interrupted(): CellaError {
   });
 }
 
-/** No stack of ours goes out: what is not an error of the table is told by its message. */
+/** Only code, message and advice go out, never a stack. */
 export function toAgentFailure(cause: unknown): AgentFailure {
   const error =
     cause instanceof CellaError
