@@ -112,14 +112,14 @@ export class BlockEvents {
     return [{ type: 'item_started', turn: this.#turn, item, ...parentField(parent), ...toolFields(use), title }];
   }
 
-  toolEnded(result: ToolResult, { parent, outcome: fate, facts }: ResultContext): AgentEvent[] {
+  toolEnded(result: ToolResult, { parent, outcome, facts }: ResultContext): AgentEvent[] {
     const item = truncateId(result.tool_use_id);
     const use = this.#open.get(item);
     if (!use) return [];
     this.#open.delete(item);
-    const status = fate === 'ran' ? (result.is_error ? 'failed' : 'completed') : fate;
+    const status = outcome === 'ran' ? (result.is_error ? 'failed' : 'completed') : outcome;
     // For a stopped tool, the program's text says nothing.
-    const output = fate === 'cancelled' ? {} : { output: truncateText(textOf(result)) };
+    const output = outcome === 'cancelled' ? {} : { output: truncateText(textOf(result)) };
     const ended: AgentEvent = {
       type: 'item_completed',
       turn: this.#turn,

@@ -33,7 +33,7 @@ const MOST_MISSING = 20;
 
 export class LiveStream {
   readonly #turn: string;
-  readonly #story: BlockEvents;
+  readonly #blockEvents: BlockEvents;
   /** The streaming message, and how many blocks of each message are complete. */
   #streaming: string | undefined;
   #index = 0;
@@ -45,21 +45,21 @@ export class LiveStream {
 
   constructor(turn: string, cwd: string) {
     this.#turn = turn;
-    this.#story = new BlockEvents(turn, cwd);
+    this.#blockEvents = new BlockEvents(turn, cwd);
   }
 
   toEvents(message: unknown): AgentEvent[] {
     const parsed = SdkMessage.safeParse(message);
-    if (!parsed.success) return QUIET.has(messageName(message)) ? [] : [this.#story.raw(message)];
-    return this.#tell(parsed.data);
+    if (!parsed.success) return QUIET.has(messageName(message)) ? [] : [this.#blockEvents.raw(message)];
+    return this.#toEvents(parsed.data);
   }
 
   /** The events if the program ended without a result. */
   interrupted(): AgentEvent[] {
-    return this.result ? [] : this.#story.interrupted();
+    return this.result ? [] : this.#blockEvents.interrupted();
   }
 
-  #tell(native: SdkMessage): AgentEvent[] {
+  #toEvents(native: SdkMessage): AgentEvent[] {
     switch (native.type) {
       case 'system':
         return this.#system(native);
@@ -87,14 +87,16 @@ export class LiveStream {
         const { attempt, max_retries, retry_delay_ms, error_status } = native;
         const why = retriedFor(error_status);
         const when = (retry_delay_ms / 1000).toFixed(1);
-        return this.#story.notice(`The provider ${why}; trying again in ${when} s (${attempt} of ${max_retries}).`);
+        return this.#blockEvents.notice(
+          `The provider ${why}; trying again in ${when} s (${attempt} of ${max_retries}).`,
+        );
       }
       case 'informational':
-        return this.#story.notice(native.content);
+        return this.#blockEvents.notice(native.content);
       case 'notification':
-        return this.#story.notice(native.text);
+        return this.#blockEvents.notice(native.text);
       case 'compact_boundary':
-        return this.#story.notice('The conversation was shortened to make room.');
+        return this.#blockEvents.notice('The conversation was shortened to make room.');
     }
   }
 
@@ -103,7 +105,9 @@ export class LiveStream {
     const failed = servers.filter(({ status }) => status === 'failed').slice(0, MOST_MISSING);
     const why = 'An agent reaches what the network of its session allows.';
     return failed.flatMap(({ name }) =>
-      this.#story.notice(`The tools of the MCP server ${JSON.stringify(name)} are missing: no connection. ${why}`),
+      this.#blockEvents.notice(
+        `The tools of the MCP server ${JSON.stringify(name)} are missing: no connection. ${why}`,
+      ),
     );
   }
 
@@ -116,23 +120,23 @@ export class LiveStream {
     if (event.type === 'content_block_start' || this.#streaming === undefined) return [];
     const item = itemOf(this.#streaming, event.index);
     const { text, thinking } = event.delta;
-    if (text !== undefined) return this.#story.delta('message', text, { item });
-    return thinking === undefined ? [] : this.#story.delta('reasoning', thinking, { item });
+    if (text !== undefined) return this.#blockEvents.delta('message', text, { item });
+    return thinking === undefined ? [] : this.#blockEvents.delta('reasoning', thinking, { item });
   }
 
   #said({ message, parent_tool_use_id, aborted, error }: Extract<SdkMessage, { type: 'assistant' }>): AgentEvent[] {
     if (error !== undefined) {
       this.failure = providerFailure(error, textsOf(message.content));
-      return this.#story.failed(this.failure);
+      return this.#blockEvents.failed(this.failure);
     }
     if (message.model === SYNTHETIC) return [];
     const parent = parent_tool_use_id ?? undefined;
-    const by = parent === undefined ? this.#story.answeredBy(message.model, this.conversation) : [];
+    const by = parent === undefined ? this.#blockEvents.answeredBy(message.model, this.conversation) : [];
     const said = message.content.flatMap((block) => {
       const counted = this.#blocks.get(message.id) ?? 0;
       this.#blocks.set(message.id, counted + 1);
       const index = message.id === this.#streaming ? this.#index : counted;
-      return this.#story.blockSaid(block, { item: itemOf(message.id, index), parent, aborted });
+      return this.#blockEvents.blockSaid(block, { item: itemOf(message.id, index), parent, aborted });
     });
     return [...by, ...said];
   }
@@ -144,15 +148,15 @@ export class LiveStream {
     return message.content.flatMap((given) => {
       const block = Block.safeParse(given).data;
       if (block?.type !== 'tool_result') return [];
-      const fate = toolOutcome(fates.find(({ id }) => id === block.tool_use_id));
-      return this.#story.toolEnded(block, { parent, outcome: fate, facts });
+      const outcome = toolOutcome(fates.find(({ id }) => id === block.tool_use_id));
+      return this.#blockEvents.toolEnded(block, { parent, outcome, facts });
     });
   }
 
   #ended(result: SdkResult): AgentEvent[] {
     this.result = result;
     this.usage = usageOf(result.model_usage_since_last_result ?? {});
-    return this.usage ? this.#story.usage(this.usage) : [];
+    return this.usage ? this.#blockEvents.usage(this.usage) : [];
   }
 }
 
@@ -167,9 +171,11 @@ export function textsOf(content: readonly unknown[]): string {
 }
 
 /** When it is stopped, the program reports open tools as rejected by the user, without a decision. */
-function toolOutcome(fate: z.infer<typeof ToolResultMeta> | undefined): ToolOutcome {
-  if (fate?.non_execution_kind === undefined) return 'ran';
-  return fate.permission_decision === undefined && fate.non_execution_kind === 'user-rejected' ? 'cancelled' : 'denied';
+function toolOutcome(outcome: z.infer<typeof ToolResultMeta> | undefined): ToolOutcome {
+  if (outcome?.non_execution_kind === undefined) return 'ran';
+  return outcome.permission_decision === undefined && outcome.non_execution_kind === 'user-rejected'
+    ? 'cancelled'
+    : 'denied';
 }
 
 /** The gateway answers 502 if it cannot reach the provider. */

@@ -17,10 +17,10 @@ const MOST_STDERR = 2000;
 
 export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn): Promise<TurnOutcome> {
   if (turn.signal.aborted) return { status: 'cancelled' };
-  await using own = await makeTurnFolder(setup);
-  const pluginDir = await writeProfile(setup, own.profileDir);
+  await using folder = await makeTurnFolder(setup);
+  const pluginDir = await writeProfile(setup, folder.profileDir);
   const live = new LiveStream(turn.id, setup.cwd);
-  const outbox = new EventSender((event) => turn.emit(event));
+  const sender = new EventSender((event) => turn.emit(event));
   const done = Promise.withResolvers<void>();
   let stderr = '';
   const onStderr = (text: string) => {
@@ -29,7 +29,7 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
   const options = sdkOptions(setup, turn, {
     canUseTool: canUseTool(turn, setup),
     onStderr,
-    folder: own,
+    folder,
     pluginDir,
   });
   const death: { error?: unknown } = {};
@@ -45,14 +45,14 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
   });
   try {
     for await (const message of watched(query, death)) {
-      await outbox.send(live.toEvents(message));
+      await sender.send(live.toEvents(message));
       if (!live.result) continue;
       // The program waits for another prompt; the end of its input ends it.
       done.resolve();
       ending.soon();
     }
-    await outbox.send(live.interrupted());
-    await outbox.flush();
+    await sender.send(live.interrupted());
+    await sender.flush();
   } finally {
     done.resolve();
     query.close();

@@ -106,14 +106,14 @@ function startProgram(
 }
 
 /** The complete environment: nothing is inherited. */
-function processEnv(setup: AgentSetup, { mode }: AgentTurn, { folder: own }: SdkOptionParts): Record<string, string> {
+function processEnv(setup: AgentSetup, { mode }: AgentTurn, { folder }: SdkOptionParts): Record<string, string> {
   const { env, model } = setup;
   return {
     ...env,
     // Its shell would run files from a home that kernel code can write to. Only commands get that home.
     HOME: NO_HOME,
-    CLAUDE_ENV_FILE: own.prelude,
-    CLAUDE_CONFIG_DIR: own.configDir,
+    CLAUDE_ENV_FILE: folder.prelude,
+    CLAUDE_CONFIG_DIR: folder.configDir,
     ANTHROPIC_BASE_URL: model.baseUrl,
     CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR: String(KEY_DESCRIPTOR),
     // Runs before each command, hook and stdio server: see turn-folder.ts.

@@ -44,7 +44,7 @@ export function eventsOf(transcript: string): AgentLogEvent[] {
 
 class PastTurn {
   readonly #id: string;
-  readonly #story: BlockEvents;
+  readonly #blockEvents: BlockEvents;
   readonly #subagents: Subagents;
   readonly #blocks = new Map<string, number>();
   readonly #conversation: string | undefined;
@@ -55,7 +55,7 @@ class PastTurn {
   constructor({ uuid = '', cwd = '/', sessionId }: UserLine, subagents: Subagents) {
     this.#conversation = sessionId;
     this.#id = turnOfUuid(uuid);
-    this.#story = new BlockEvents(this.#id, cwd);
+    this.#blockEvents = new BlockEvents(this.#id, cwd);
     this.#subagents = subagents;
   }
 
@@ -77,8 +77,8 @@ class PastTurn {
         return this.#answered(line, parent);
       case 'system':
         if (line.subtype === 'compact_boundary')
-          return this.#story.notice('The conversation was shortened to make room.');
-        return this.#story.notice(line.content ?? '');
+          return this.#blockEvents.notice('The conversation was shortened to make room.');
+        return this.#blockEvents.notice(line.content ?? '');
       case 'cost-state':
         return [];
     }
@@ -88,23 +88,23 @@ class PastTurn {
     const usage = usageOf(this.used);
     const status = this.#failure ? 'failed' : this.#status;
     const more = { ...(usage ? { usage } : {}), ...(this.#failure ? { error: this.#failure } : {}) };
-    return [...(usage ? this.#story.usage(usage) : []), { type: 'turn_ended', turn: this.#id, status, ...more }];
+    return [...(usage ? this.#blockEvents.usage(usage) : []), { type: 'turn_ended', turn: this.#id, status, ...more }];
   }
 
   #said({ message, error, apiBlockIndex, isAbortedMidStream: aborted }: AssistantLine, parent?: string): AgentEvent[] {
     if (error !== undefined) {
       this.#failure = providerFailure(error, textsOf(message.content));
-      return this.#story.failed(this.#failure);
+      return this.#blockEvents.failed(this.#failure);
     }
     if (message.model === SYNTHETIC) return [];
     if (parent === undefined) this.#status = isFinalStop(message.stop_reason) ? 'completed' : 'interrupted';
-    const by = parent === undefined ? this.#story.answeredBy(message.model, this.#conversation) : [];
+    const by = parent === undefined ? this.#blockEvents.answeredBy(message.model, this.#conversation) : [];
     const said = message.content.flatMap((given) => {
       const counted = this.#blocks.get(message.id) ?? 0;
       this.#blocks.set(message.id, counted + 1);
       // The live stream has block indexes only for the main agent.
       const index = parent === undefined ? (apiBlockIndex ?? counted) : counted;
-      const said = this.#story.blockSaid(given, { item: itemOf(message.id, index), parent, aborted });
+      const said = this.#blockEvents.blockSaid(given, { item: itemOf(message.id, index), parent, aborted });
       const block = Block.safeParse(given).data;
       return block?.type === 'tool_use' ? [...said, ...this.#within(block)] : said;
     });
@@ -123,7 +123,7 @@ class PastTurn {
     return content.flatMap((given) => {
       const block = Block.safeParse(given).data;
       if (block?.type !== 'tool_result') return [];
-      return this.#story.toolEnded(block, { parent, outcome: toolOutcome(line), facts: line.toolUseResult });
+      return this.#blockEvents.toolEnded(block, { parent, outcome: toolOutcome(line), facts: line.toolUseResult });
     });
   }
 }

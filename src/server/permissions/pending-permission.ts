@@ -13,15 +13,15 @@ export class PendingPermission {
   readonly #decided = Promise.withResolvers<Resolution | undefined>();
   readonly #written = Promise.withResolvers<PermissionInfo>();
   #info: PermissionInfo;
-  #isLeft: boolean;
-  #telling: Promise<void> = Promise.resolve();
-  #outlives = false;
+  #isOrphaned: boolean;
+  #announced: Promise<void> = Promise.resolve();
+  #isKept = false;
   #isOver = false;
 
-  constructor({ info, request }: Pick<PermissionRecord, 'info' | 'request'>, { isLeft = false } = {}) {
+  constructor({ info, request }: Pick<PermissionRecord, 'info' | 'request'>, { isOrphaned = false } = {}) {
     this.#info = info;
     this.request = request;
-    this.#isLeft = isLeft;
+    this.#isOrphaned = isOrphaned;
     this.#written.promise.catch(() => {}); // the asker and the decider get the error
     this.#decided.promise.catch(() => {}); // a request that was not announced has no decision
   }
@@ -32,12 +32,12 @@ export class PendingPermission {
 
   /** Whether the asker ended with an earlier server. */
   get isOrphaned(): boolean {
-    return this.#isLeft;
+    return this.#isOrphaned;
   }
 
   /** Resolves when the announcement is written, or has failed. */
   get announced(): Promise<void> {
-    return this.#telling;
+    return this.#announced;
   }
 
   /** Undefined if it is left to the next server. */
@@ -60,7 +60,7 @@ export class PendingPermission {
 
   /** The asker has gone. False if it is resolved already. */
   cancel(reason: string): boolean {
-    if (!this.#outlives || this.#isOver) return this.resolve({ outcome: 'cancelled', reason });
+    if (!this.#isKept || this.#isOver) return this.resolve({ outcome: 'cancelled', reason });
     this.#isOver = true;
     this.#decided.resolve(undefined);
     return true;
@@ -68,23 +68,23 @@ export class PendingPermission {
 
   /** The server ends: from now on it is left pending instead of cancelled. */
   keepForNextServer(): void {
-    this.#outlives = true;
+    this.#isKept = true;
   }
 
   /** A new asker waits for it. */
   attach(asker: Pick<PermissionInfo, 'turn' | 'item' | 'execution'>): void {
-    this.#isLeft = false;
+    this.#isOrphaned = false;
     this.#info = { ...this.#info, ...asker };
   }
 
   /** If the announcement fails, a new request fails and an orphaned one stays orphaned. */
-  async announce(work: () => Promise<void>, { isAdopted }: { readonly isAdopted: boolean }): Promise<void> {
+  async announce(work: () => Promise<void>, { isAttached }: { readonly isAttached: boolean }): Promise<void> {
     const told = work();
-    this.#telling = told.catch(() => {}); // thrown below
+    this.#announced = told.catch(() => {}); // thrown below
     try {
       await told;
     } catch (error) {
-      if (isAdopted) this.#isLeft = true;
+      if (isAttached) this.#isOrphaned = true;
       else this.fail(error);
       throw error;
     }
@@ -131,11 +131,11 @@ export async function announceRequest({ records, writer }: RecordsAndLog, waitin
   await records.put(recordOf(waiting, { told: true }));
 }
 
-/** `onUntaken` is called synchronously if nobody waits for the decision. */
+/** `onUnclaimed` is called synchronously if nobody waits for the decision. */
 export async function recordDecision(
   { records, writer }: RecordsAndLog,
   waiting: PendingPermission,
-  onUntaken: (record: PermissionRecord) => void,
+  onUnclaimed: (record: PermissionRecord) => void,
 ): Promise<void> {
   const resolution = await waiting.decided;
   // The log has the request before its resolution.
@@ -146,9 +146,9 @@ export async function recordDecision(
   await records.put(record);
   const event = resolvedEvent(over);
   if (event) await writer.write(event);
-  const isUntaken = waiting.isOrphaned && (resolution.outcome === 'allowed' || resolution.outcome === 'denied');
-  const ended = { ...record, logged: true, delivered: !isUntaken };
-  if (isUntaken) onUntaken(ended);
+  const isUnclaimed = waiting.isOrphaned && (resolution.outcome === 'allowed' || resolution.outcome === 'denied');
+  const ended = { ...record, logged: true, delivered: !isUnclaimed };
+  if (isUnclaimed) onUnclaimed(ended);
   await records.put(ended);
   waiting.finish(over);
 }
@@ -160,35 +160,35 @@ function recordOf({ info, request }: PendingPermission, { told }: { readonly tol
 export class UnclaimedDecisions {
   readonly #records: PermissionRecords;
   /** How long a decision stays valid: as long as such a request may wait. 0 means no limit. */
-  readonly #patienceMs: (info: PermissionInfo) => number;
-  readonly #lying = new Set<PermissionRecord>();
+  readonly #validMs: (info: PermissionInfo) => number;
+  readonly #decisions = new Set<PermissionRecord>();
 
-  constructor(records: PermissionRecords, patienceMs: (info: PermissionInfo) => number) {
+  constructor(records: PermissionRecords, validMs: (info: PermissionInfo) => number) {
     this.#records = records;
-    this.#patienceMs = patienceMs;
+    this.#validMs = validMs;
   }
 
   add(record: PermissionRecord): void {
-    if (record.request !== undefined) this.#lying.add(record);
+    if (record.request !== undefined) this.#decisions.add(record);
   }
 
   /** Removed synchronously, so that only one asker gets it. Resolves when storage has that. */
   claim(request: string): Promise<PermissionInfo> | undefined {
-    const record = [...this.#lying].find((one) => one.request === request);
+    const record = [...this.#decisions].find((one) => one.request === request);
     if (!record) return undefined;
-    this.#lying.delete(record);
+    this.#decisions.delete(record);
     const { info } = record;
     const taken = this.#records.put({ ...record, delivered: true }).then(() => info);
-    const [patienceMs, age] = [this.#patienceMs(info), Date.now() - (info.resolution?.at ?? 0)];
-    if (patienceMs === 0 || age < patienceMs) return taken;
+    const [validMs, age] = [this.#validMs(info), Date.now() - (info.resolution?.at ?? 0)];
+    if (validMs === 0 || age < validMs) return taken;
     void taken.catch(() => {}); // the next server finds that it has expired
     return undefined;
   }
 
   /** Nobody will ask for these again. */
   async discard(which: (info: PermissionInfo) => boolean): Promise<void> {
-    const all = [...this.#lying].filter(({ info }) => which(info));
-    for (const record of all) this.#lying.delete(record);
+    const all = [...this.#decisions].filter(({ info }) => which(info));
+    for (const record of all) this.#decisions.delete(record);
     await Promise.all(all.map((record) => this.#records.put({ ...record, delivered: true })));
   }
 }

@@ -108,7 +108,7 @@ export async function recoverPermissions(
   writer: Pick<SessionLog, 'write'>,
 ): Promise<RecoveredPermissions> {
   const pending: PermissionRecord[] = [];
-  const untaken: PermissionRecord[] = [];
+  const unclaimed: PermissionRecord[] = [];
   for (const record of await records.all()) {
     if (record.logged && record.delivered) continue;
     if (record.info.state === 'pending') {
@@ -116,9 +116,9 @@ export async function recoverPermissions(
       continue;
     }
     const ended = await announceResolved(record, records, writer);
-    if (!ended.delivered) untaken.push(ended);
+    if (!ended.delivered) unclaimed.push(ended);
   }
-  return { pending, unclaimed: untaken };
+  return { pending, unclaimed };
 }
 
 /** The server may have ended before the request was in the log. */

@@ -24,14 +24,14 @@ export interface DescribedPermission {
   readonly request: string;
 }
 
-export function describeAgentRequest(wish: NewPermission): DescribedPermission {
-  const { user, turn, item, tool, summary, input, pattern, question } = wish;
-  const subject = question ? undefined : agentRuleTarget({ tool, summary, input });
+export function describeAgentRequest(permission: NewPermission): DescribedPermission {
+  const { user, turn, item, tool, summary, input, pattern, question } = permission;
+  const target = question ? undefined : agentRuleTarget({ tool, summary, input });
   // Only file contents may be truncated: everything else decides what the tool does.
-  const shown = subject?.kind === 'path' || question ? preview(input) : input;
+  const shown = target?.kind === 'path' || question ? preview(input) : input;
   const facts = { turn, item, user, input: shown, pattern, question: question && asQuestion(question) };
   const request = digest('agent', user, tool, summary, input, question);
-  return { info: { tool, summary, ...omitUndefined(facts) }, rule: subject && { tool, target: subject }, request };
+  return { info: { tool, summary, ...omitUndefined(facts) }, rule: target && { tool, target }, request };
 }
 
 /** `running` is the execution that called the tool, and its user. */
@@ -59,8 +59,8 @@ export function ruledCallOf({
   if (turn === undefined) {
     return { tool: kernelToolName(tool, recipe), target: kernelToolRuleTarget({ tool, summary }), definition };
   }
-  const subject = question ? undefined : agentRuleTarget({ tool, summary, input });
-  return subject && { tool, target: subject };
+  const target = question ? undefined : agentRuleTarget({ tool, summary, input });
+  return target && { tool, target };
 }
 
 export function newPermissionInfo(

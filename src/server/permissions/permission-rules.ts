@@ -32,12 +32,12 @@ export class PermissionRuleStore implements RuleBook {
   }
 
   /** The first rule that allows the call. */
-  async find({ tool, target: subject, definition }: RuledCall): Promise<PermissionRule | undefined> {
+  async find({ tool, target, definition }: RuledCall): Promise<PermissionRule | undefined> {
     return (await this.list()).find(
       (rule) =>
         rule.tool === tool &&
         (rule.definition === undefined || rule.definition === definition) &&
-        matches(rule.pattern, subject),
+        matches(rule.pattern, target),
     );
   }
 

@@ -111,20 +111,20 @@ export class SessionPermissions {
   readonly #parts: SessionPermissionsParts;
   readonly #records: PermissionRecords;
   readonly #rules: PermissionRuleStore;
-  readonly #attendants = new Responders();
+  readonly #responders = new Responders();
   readonly #waiting = new Map<
     string,
     { readonly waiting: PendingPermission; readonly rule: DescribedPermission['rule'] }
   >();
-  readonly #untaken: UnclaimedDecisions;
+  readonly #unclaimed: UnclaimedDecisions;
   /** Whether the server is ending. */
-  #isLeaving = false;
+  #isShuttingDown = false;
 
   constructor(parts: SessionPermissionsParts) {
     this.#parts = parts;
     this.#records = new PermissionRecords(parts.documents, parts.sessionId);
     this.#rules = new PermissionRuleStore(parts.documents, { session: parts.sessionId });
-    this.#untaken = new UnclaimedDecisions(
+    this.#unclaimed = new UnclaimedDecisions(
       this.#records,
       ({ turn }) => parts.timeouts()[turn === undefined ? 'toolMs' : 'agentMs'],
     );
@@ -135,9 +135,9 @@ export class SessionPermissions {
    * session decides at once. If the same request was pending or unclaimed when an earlier server ended, this call takes
    * that one up.
    */
-  async request(wish: NewPermission): Promise<PermissionResult> {
-    const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = wish;
-    return await this.#ask(describeAgentRequest(wish), { signal, timeoutMs, onAsked });
+  async request(permission: NewPermission): Promise<PermissionResult> {
+    const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = permission;
+    return await this.#ask(describeAgentRequest(permission), { signal, timeoutMs, onAsked });
   }
 
   /** For a tool that kernel code calls. Denied if no responder is connected, so that the code does not hang. */
@@ -149,11 +149,11 @@ export class SessionPermissions {
 
   /** Adds a person who can answer; the kernel tools that wait already are for them, too. */
   attend() {
-    return this.#attendants.join();
+    return this.#responders.join();
   }
 
-  abstain(id: string, attendant: number): void {
-    this.#attendants.abstain(id, attendant);
+  abstain(id: string, responder: number): void {
+    this.#responders.abstain(id, responder);
   }
 
   /** Oldest first. */
@@ -201,8 +201,8 @@ export class SessionPermissions {
   /** Cancels what an earlier server has left pending of this turn, or of all turns: the user has stopped the agent. */
   async cancelOrphaned(turn?: string): Promise<void> {
     const isMeant = (info: PermissionInfo) => info.turn !== undefined && (turn === undefined || info.turn === turn);
-    await this.#untaken.discard(isMeant);
-    await this.#cancel((info, { isOrphaned: isLeft }) => isLeft && isMeant(info), 'the turn was stopped');
+    await this.#unclaimed.discard(isMeant);
+    await this.#cancel((info, { isOrphaned }) => isOrphaned && isMeant(info), 'the turn was stopped');
   }
 
   /** The rules of this session; they end with it. */
@@ -216,9 +216,9 @@ export class SessionPermissions {
 
   /** Loads what an earlier server left pending, unlogged or unclaimed. Runs before anybody reads the log. */
   async recover(): Promise<void> {
-    const { pending, unclaimed: untaken } = await recoverPermissions(this.#records, this.#parts.writer);
-    for (const record of untaken) this.#untaken.add(record);
-    const all = pending.map((record) => new PendingPermission(record, { isLeft: true }));
+    const { pending, unclaimed } = await recoverPermissions(this.#records, this.#parts.writer);
+    for (const record of unclaimed) this.#unclaimed.add(record);
+    const all = pending.map((record) => new PendingPermission(record, { isOrphaned: true }));
     for (const waiting of all) void this.#follow(waiting, ruledCallOf(waiting.info));
     // Requests that have expired meanwhile end now.
     const late = all.filter(({ info }) => (info.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now());
@@ -227,7 +227,7 @@ export class SessionPermissions {
 
   /** The server ends: from now on requests are left pending instead of cancelled. */
   beginShutdown(): void {
-    this.#isLeaving = true;
+    this.#isShuttingDown = true;
     for (const { waiting } of this.#waiting.values()) waiting.keepForNextServer();
   }
 
@@ -243,11 +243,11 @@ export class SessionPermissions {
   ): Promise<PermissionResult> {
     const { rule, request } = wanted;
     const info = newPermissionInfo(wanted, this.#parts.sessionId, timeoutMs);
-    const allowing = rule && (await this.#allowing(rule, info));
-    const taken = this.#untaken.claim(request);
-    if (taken) return await this.#tellTaken(await taken, info);
-    if (allowing) return await this.#tellAllowed(info, allowing);
-    if (attended && this.#attendants.isEmpty) return { outcome: 'denied', reason: NOBODY };
+    const allowing = rule && (await this.#findRule(rule, info));
+    const taken = this.#unclaimed.claim(request);
+    if (taken) return await this.#answerClaimed(await taken, info);
+    if (allowing) return await this.#answerByRule(info, allowing);
+    if (attended && this.#responders.isEmpty) return { outcome: 'denied', reason: NOBODY };
     const left = [...this.#waiting.values()].find(({ waiting }) => waiting.isOrphaned && waiting.request === request);
     if (!left && isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
     if (!left && this.#waiting.size >= MOST_WAITING) return { outcome: 'denied', reason: TOO_MANY };
@@ -255,8 +255,8 @@ export class SessionPermissions {
     if (left) waiting.attach(omitUndefined({ turn: info.turn, item: info.item, execution: info.execution }));
     else void this.#follow(waiting, rule);
     using _until = waiting.cancelOn(signal);
-    using _asked = attended ? this.#attendants.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
-    await waiting.announce(() => announceRequest(this.#books, waiting), { isAdopted: left !== undefined });
+    using _asked = attended ? this.#responders.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
+    await waiting.announce(() => announceRequest(this.#books, waiting), { isAttached: left !== undefined });
     onAsked?.(waiting.info.id);
     return toResult(await waiting.written);
   }
@@ -265,11 +265,11 @@ export class SessionPermissions {
   async #follow(waiting: PendingPermission, rule: DescribedPermission['rule']): Promise<void> {
     const { id } = waiting.info;
     this.#waiting.set(id, { waiting, rule });
-    if (this.#isLeaving) waiting.keepForNextServer();
+    if (this.#isShuttingDown) waiting.keepForNextServer();
     using _expiry = waiting.startTimeout();
     try {
       await recordDecision(this.#books, waiting, (record) => {
-        this.#untaken.add(record);
+        this.#unclaimed.add(record);
         this.#waiting.delete(id);
       });
       void this.#records.prune().catch(() => {}); // tried again after the next one
@@ -281,7 +281,7 @@ export class SessionPermissions {
   }
 
   /** Allowed by a rule: only the log says so, no record is kept. */
-  async #tellAllowed(info: PermissionInfo, { id: by, session }: PermissionRule): Promise<PermissionResult> {
+  async #answerByRule(info: PermissionInfo, { id: by, session }: PermissionRule): Promise<PermissionResult> {
     const scope = session === undefined ? 'always' : 'session';
     const over: PermissionInfo = { ...info, resolution: { outcome: 'allowed', by, scope, at: Date.now() } };
     if (isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
@@ -290,13 +290,13 @@ export class SessionPermissions {
   }
 
   /** Decided earlier: the turn gets a notice that says by whom. */
-  async #tellTaken(decided: PermissionInfo, { turn }: PermissionInfo): Promise<PermissionResult> {
+  async #answerClaimed(decided: PermissionInfo, { turn }: PermissionInfo): Promise<PermissionResult> {
     if (turn !== undefined) await this.#parts.writer.write({ type: 'agent_notice', turn, text: claimedText(decided) });
     return toResult(decided);
   }
 
   /** A user's own rules hold for kernel tools only in their own session: elsewhere the owner's code could use them. */
-  async #allowing(rule: NonNullable<DescribedPermission['rule']>, { user, turn }: PermissionInfo) {
+  async #findRule(rule: NonNullable<DescribedPermission['rule']>, { user, turn }: PermissionInfo) {
     const holds = user !== undefined && (turn !== undefined || user === this.#parts.ownerId);
     const own = holds ? await this.#rulesFor('always', user).find(rule) : undefined;
     return own ?? (await this.#rules.find(rule));
@@ -397,12 +397,12 @@ class Responders {
   }
 
   /** This responder leaves the answer to the others. */
-  abstain(permission: string, attendant: number): void {
+  abstain(permission: string, responder: number): void {
     const asked = this.#asked.get(permission);
-    if (asked) withdraw(asked, attendant);
+    if (asked) withdraw(asked, responder);
   }
 }
 
-function withdraw({ by, onNobody }: OpenQuestion, attendant: number): void {
-  if (by.delete(attendant) && by.size === 0) onNobody();
+function withdraw({ by, onNobody }: OpenQuestion, responder: number): void {
+  if (by.delete(responder) && by.size === 0) onNobody();
 }

@@ -21,34 +21,34 @@ type RunnerState =
 
 export class AgentRunner {
   readonly id: string;
-  readonly tenant: RunnerSpec;
+  readonly spec: RunnerSpec;
   readonly #parts: AgentRunnerParts;
-  readonly #made: StartedRunner;
+  readonly #started: StartedRunner;
   readonly #died = Promise.withResolvers<CellaError>();
   #state: RunnerState = { kind: 'idle' };
   #ping: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(id: string, tenant: RunnerSpec, parts: AgentRunnerParts, made: StartedRunner) {
+  private constructor(id: string, spec: RunnerSpec, parts: AgentRunnerParts, started: StartedRunner) {
     this.id = id;
-    this.tenant = tenant;
+    this.spec = spec;
     this.#parts = parts;
-    this.#made = made;
-    const { execution, connection: link } = made;
-    void link.closed.then((reason) => this.#hungUp(reason));
+    this.#started = started;
+    const { execution, connection } = started;
+    void connection.closed.then((reason) => this.#hungUp(reason));
     void execution.exited.then(
-      (exit) => this.#die(runnerExited(exit, made.stderr.last)),
+      (exit) => this.#die(runnerExited(exit, started.stderr.last)),
       (cause) => this.#die(new CellaError('WORKER_FAILED', `The executor never began: ${String(cause)}.`, { cause })),
     );
     this.#pingLater();
   }
 
   /** `agent` is loaded ahead of the first prompt. */
-  static async start(id: string, tenant: RunnerSpec, agent: string, parts: AgentRunnerParts): Promise<AgentRunner> {
-    let worker: AgentRunner | undefined;
-    const made = await startRunner({ id, tenant, agent, parts, turn: () => worker?.turn });
-    worker = new AgentRunner(id, tenant, parts, made);
-    return worker;
+  static async start(id: string, spec: RunnerSpec, agent: string, parts: AgentRunnerParts): Promise<AgentRunner> {
+    let runner: AgentRunner | undefined;
+    const started = await startRunner({ id, spec, agent, parts, turn: () => runner?.turn });
+    runner = new AgentRunner(id, spec, parts, started);
+    return runner;
   }
 
   get state(): RunnerState['kind'] {
@@ -75,7 +75,7 @@ export class AgentRunner {
   }
 
   get socket(): Pick<RunnerSocket, 'restart'> {
-    return this.#made.socket;
+    return this.#started.socket;
   }
 
   /** Rejects if the runner fails; the turn has then ended. */
@@ -101,11 +101,11 @@ export class AgentRunner {
   }
 
   async #perform(task: RunnerTurn): Promise<TurnResult> {
-    const { sync: conversations, settings } = this.#parts;
-    const { environment: place, connection: link } = this.#made;
-    checkMode(task.mode, place.environment);
-    await place.programDir(task.agent);
-    let conversation = await conversations.prepare(place, task);
+    const { sync, settings } = this.#parts;
+    const { environment, connection } = this.#started;
+    checkMode(task.mode, environment.environment);
+    await environment.programDir(task.agent);
+    let conversation = await sync.prepare(environment, task);
     const emit: RunnerTurn['emit'] = (event) => {
       if (event.type === 'agent_session') conversation = event.conversation;
       return task.emit(event);
@@ -113,8 +113,8 @@ export class AgentRunner {
     const told = await this.#execute({ ...task, conversation, emit });
     if (conversation !== undefined && this.#reason === undefined) {
       const named = conversation;
-      const read = () => link.readTranscript(task, named, settings.pingMs);
-      await conversations.save(place, task, named, read).catch((error) => this.#note(error));
+      const read = () => connection.readTranscript(task, named, settings.pingMs);
+      await sync.save(environment, task, named, read).catch((error) => this.#note(error));
     }
     return told;
   }
@@ -122,16 +122,16 @@ export class AgentRunner {
   /** Each turn has its own token. When it ends, the token is revoked and the connections that used it are closed. */
   async #execute(task: RunnerTurn): Promise<TurnResult> {
     const { tokens, settings } = this.#parts;
-    const { connection: link, socket: gate } = this.#made;
+    const { connection, socket } = this.#started;
     const binding = { session: task.session.id, task: task.id, executor: this.id };
     const limits = { ttlMs: settings.tokenMs, mostUses: settings.tokenUses };
     const token = await tokens.issue({ userId: task.userId }, binding, limits);
     if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id, token };
     // If it does not react, the stop deadline ends it.
-    const stop = () => void link.stopTurn(task.id, settings.stopMs).catch(() => {});
+    const stop = () => void connection.stopTurn(task.id, settings.stopMs).catch(() => {});
     task.signal.addEventListener('abort', stop, { once: true });
     try {
-      const running = link.execute(task, token);
+      const running = connection.execute(task, token);
       if (task.signal.aborted) stop();
       const { status, conversation, token_usage: usage, error } = await running;
       // The gateway's error is more useful to the user than the provider's words.
@@ -147,7 +147,7 @@ export class AgentRunner {
       // Cleared before it is revoked, so that the token check does not end the runner.
       if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id };
       await tokens.revoke(task.id);
-      gate.closeConnections();
+      socket.closeConnections();
     }
   }
 
@@ -159,7 +159,7 @@ export class AgentRunner {
     const { pingEveryMs, pingMs } = this.#parts.settings;
     this.#ping = setTimeout(async () => {
       try {
-        await this.#made.connection.ping(pingMs);
+        await this.#started.connection.ping(pingMs);
         await this.#checkToken();
         if (this.#state.kind !== 'dead') this.#pingLater();
       } catch (cause) {
@@ -183,7 +183,7 @@ export class AgentRunner {
   /** A process closes its connection before it exits, so waits briefly for the exit status. */
   async #hungUp(reason: CellaError): Promise<void> {
     if (reason.code === 'RUNNER_GONE') {
-      await Promise.race([this.#made.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
+      await Promise.race([this.#started.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
     }
     this.#die(reason);
   }
@@ -193,7 +193,7 @@ export class AgentRunner {
     if (this.#state.kind === 'dead') return;
     this.#state = { kind: 'dead', reason };
     clearTimeout(this.#ping);
-    this.#made.connection.disconnect(reason);
+    this.#started.connection.disconnect(reason);
     this.#died.resolve(reason);
     this.#closing ??= this.#end();
     void this.#closing.catch((error) => this.#parts.log(this.id, `could not be ended: ${String(error)}`));
@@ -201,15 +201,15 @@ export class AgentRunner {
 
   async #close(reason: CellaError): Promise<void> {
     const { graceMs } = this.#parts.settings;
-    const { connection: link } = this.#made;
+    const { connection } = this.#started;
     clearTimeout(this.#ping);
-    if (this.#state.kind !== 'dead') await link.shutdown(reason.message, graceMs).catch(() => {}); // it is killed anyway
+    if (this.#state.kind !== 'dead') await connection.shutdown(reason.message, graceMs).catch(() => {}); // it is killed anyway
     this.#die(reason);
     await this.#end();
   }
 
   async #end(): Promise<void> {
-    const { execution, stack } = this.#made;
+    const { execution, stack } = this.#started;
     execution.kill({ graceMs: this.#parts.settings.graceMs });
     await execution.exited.catch(() => {}); // it never started
     await stack.disposeAsync();
@@ -222,13 +222,13 @@ export interface AgentRunnerParts {
   readonly open: OpenRunnerEnvironment;
   readonly sync: ConversationSync;
   readonly sockets: Pick<RunnerSocketParts, 'folder' | 'models'>;
-  readonly mcp: (tenant: RunnerSpec) => RunnerSocketParts['mcp'];
+  readonly mcp: (spec: RunnerSpec) => RunnerSocketParts['mcp'];
   readonly keyFor?: RunnerConnectionParts['keyFor'];
   /** Why the gateway refused the last call of a turn. */
   readonly refusalOf: (turn: string) => CellaError | undefined;
   /** Called when a runner breaks the protocol. */
   readonly refused: Audit['refused'];
-  readonly log: (worker: string, line: string) => void;
+  readonly log: (runner: string, line: string) => void;
 }
 
 interface StartedRunner {
@@ -242,7 +242,7 @@ interface StartedRunner {
 
 interface StartOptions {
   readonly id: string;
-  readonly tenant: RunnerSpec;
+  readonly spec: RunnerSpec;
   /** Loaded ahead of the first prompt. */
   readonly agent: string;
   readonly parts: AgentRunnerParts;
@@ -250,39 +250,42 @@ interface StartOptions {
   readonly turn: () => string | undefined;
 }
 
-async function startRunner({ id, tenant, agent, parts, turn }: StartOptions): Promise<StartedRunner> {
+async function startRunner({ id, spec, agent, parts, turn }: StartOptions): Promise<StartedRunner> {
   await using stack = new AsyncDisposableStack();
-  const { settings, tokens, sockets: gates, mcp, keyFor, log } = parts;
-  const session = tenant.info.id;
+  const { settings, tokens, sockets, mcp, keyFor, log } = parts;
+  const session = spec.info.id;
   const onError = (error: unknown) => log(id, `unexpected: ${String(error)}`);
   stack.defer(() => tokens.revokeExecutor(id));
   const binding = { session, executor: id };
-  const gate = stack.use(
+  const socket = stack.use(
     await RunnerSocket.open({
-      ...{ ...gates, binding, hasNetwork: hasNetwork(tenant), tokens, mcp: mcp(tenant), onError },
+      ...{ ...sockets, binding, hasNetwork: hasNetwork(spec), tokens, mcp: mcp(spec), onError },
       refused: ({ code, message }) =>
-        parts.refused({ kind: 'session_token', userId: tenant.info.ownerId, session, detail: message, code }),
+        parts.refused({ kind: 'session_token', userId: spec.info.ownerId, session, detail: message, code }),
     }),
   );
-  const place = await parts.open(tenant, gate.folder, (attempt) => tenant.tellDenied(attempt, turn()));
-  stack.use(place.environment);
-  const execution = await place.environment.exec([...place.runner, 'serve'], { stdin: 'pipe', cwd: place.cwd });
-  const words = new StderrLog(execution.stderr, (line) => log(id, line));
+  const environment = await parts.open(spec, socket.folder, (attempt) => spec.tellDenied(attempt, turn()));
+  stack.use(environment.environment);
+  const execution = await environment.environment.exec([...environment.runner, 'serve'], {
+    stdin: 'pipe',
+    cwd: environment.cwd,
+  });
+  const stderr = new StderrLog(execution.stderr, (line) => log(id, line));
   const { stdin, stdout } = execution;
   if (!stdin) throw new CellaError('WORKER_FAILED', 'The executor has no input.');
-  const link = new RunnerConnection(
+  const connection = new RunnerConnection(
     { stdin, stdout },
-    { runnerId: id, sessionId: session, environment: place, tokens, keyFor, onUnforeseen: onError },
+    { runnerId: id, sessionId: session, environment, tokens, keyFor, onUnforeseen: onError },
   );
-  void link.closed.then(({ code, message }) => {
-    const refusal = { userId: tenant.info.ownerId, session, detail: message, code };
+  void connection.closed.then(({ code, message }) => {
+    const refusal = { userId: spec.info.ownerId, session, detail: message, code };
     if (DISCONNECT_CODES.has(code)) parts.refused({ kind: 'runner_protocol', ...refusal });
   });
-  stack.defer(() => link.disconnect(runnerClosed('it was not needed')));
-  const never = execution.exited.then((exit) => Promise.reject(runnerExited(exit, words.last)));
+  stack.defer(() => connection.disconnect(runnerClosed('it was not needed')));
+  const never = execution.exited.then((exit) => Promise.reject(runnerExited(exit, stderr.last)));
   never.catch(() => {}); // handled in the races below
-  await Promise.race([waitForHello(link.hello(agent, settings.startMs), never), never]);
-  return { environment: place, socket: gate, execution, connection: link, stderr: words, stack: stack.move() };
+  await Promise.race([waitForHello(connection.hello(agent, settings.startMs), never), never]);
+  return { environment, socket, execution, connection, stderr, stack: stack.move() };
 }
 
 /** Prefers the exit status, which comes shortly after the lost connection. */
@@ -332,13 +335,13 @@ function runnerClosed(why: string): CellaError {
   return new CellaError('WORKER_FAILED', `The executor was ended: ${why}.`);
 }
 
-function runnerExited({ code, signal, outOfMemory }: ExecExit, words: string): CellaError {
+function runnerExited({ code, signal, outOfMemory }: ExecExit, stderr: string): CellaError {
   if (outOfMemory) {
     const message = `The executor was ended by ${signal}: the memory that its session may have was used up.`;
     return new CellaError('WORKER_OUT_OF_MEMORY', message, { details: { signal } });
   }
   const how = signal === undefined ? `with exit code ${code}` : `by ${signal}`;
-  const said = words === '' ? '' : ` Its last words: ${words}`;
+  const said = stderr === '' ? '' : ` Its last words: ${stderr}`;
   return new CellaError('WORKER_FAILED', `The executor has ended ${how}.${said}`, {
     details: signal === undefined ? { code } : { signal },
   });

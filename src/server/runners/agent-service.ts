@@ -22,7 +22,7 @@ import { type ProgramFolders, programFolder, programFolders } from './runner-pro
 import { RunnerSettings } from './runner-spec.ts';
 
 /** The folder of runner sockets in the data folder. Only its owner can enter it. */
-const GATES = 'gates';
+const SOCKETS_DIR = 'gates';
 
 export interface AgentOptions {
   readonly workers?: Partial<RunnerSettings> | undefined;
@@ -57,7 +57,7 @@ export class AgentService implements AsyncDisposable {
     this.#models = models;
     const installed = programFolders(dataDir, programs);
     this.#programs = openPlace === undefined && run === undefined ? installed : undefined;
-    this.#folder = join(dataDir, GATES);
+    this.#folder = join(dataDir, SOCKETS_DIR);
     // Left by a server that was killed. Only one server uses the data folder.
     rmSync(this.#folder, { recursive: true, force: true });
     const shared: AgentRunnerParts = {

@@ -64,7 +64,7 @@ export interface RunnerConnectionParts {
 export class RunnerConnection {
   readonly #parts: RunnerConnectionParts;
   readonly #peer: RpcPeer;
-  readonly #guard = new InboundLimit();
+  readonly #limit = new InboundLimit();
   #current: ActiveTurn | undefined;
 
   constructor(
@@ -87,17 +87,17 @@ export class RunnerConnection {
   }
 
   async hello(agent: string, timeoutMs: number): Promise<void> {
-    const { sessionId, runnerId: executorId, environment: place, keyFor } = this.#parts;
+    const { sessionId, runnerId, environment, keyFor } = this.#parts;
     const { protocol_version } = await this.#peer.call(
       Hello,
       {
         protocol_version: PROTOCOL_VERSION,
         session_id: sessionId,
-        executor_id: executorId,
+        executor_id: runnerId,
         key_mode: keyFor ? 'just-in-time' : 'gateway',
-        gateway_socket: place.gatewaySocket,
+        gateway_socket: environment.gatewaySocket,
         agentic_tool: agent,
-        enclosed: place.environment.isolated,
+        enclosed: environment.environment.isolated,
       },
       { timeoutMs },
     );
@@ -114,7 +114,7 @@ export class RunnerConnection {
 
   /** Resolves with how the turn ended. Only the turn's own timeout applies. */
   async execute(task: RunnerTurn, token: string): Promise<TaskOutcome> {
-    const { environment: place } = this.#parts;
+    const { environment } = this.#parts;
     const current = new ActiveTurn(task, token);
     this.#current = current;
     try {
@@ -124,7 +124,7 @@ export class RunnerConnection {
         task_id: task.id,
         agentic_tool: task.agent,
         prompt: task.prompt,
-        cwd: place.cwd,
+        cwd: environment.cwd,
         permission_mode: task.mode,
         timeout_ms: task.timeoutMs === 0 ? NO_LIMIT_MS : task.timeoutMs,
         ...(task.model === undefined ? {} : { model: task.model }),
@@ -139,8 +139,12 @@ export class RunnerConnection {
 
   /** Undefined if there is no such conversation. `timeoutMs` is per part. */
   async readTranscript({ agent }: RunnerTurn, conversation: string, timeoutMs: number): Promise<string | undefined> {
-    const { environment: place } = this.#parts;
-    const where = { cwd: place.cwd, home_dir: place.homeDir, program_dir: await place.programDir(agent) };
+    const { environment } = this.#parts;
+    const where = {
+      cwd: environment.cwd,
+      home_dir: environment.homeDir,
+      program_dir: await environment.programDir(agent),
+    };
     const wanted = { agentic_tool: agent, conversation, ...where };
     return await readWholeTranscript(conversation, (part) =>
       this.#peer.call(ReadTranscript, { ...wanted, part }, { timeoutMs }),
@@ -161,12 +165,12 @@ export class RunnerConnection {
   }
 
   #listen(): void {
-    const { environment: place, keyFor, runnerId: executorId } = this.#parts;
+    const { environment, keyFor, runnerId } = this.#parts;
     this.#peer
       .handle(GetExecutionContext, async (claim) => {
         const { turn: task } = await this.#admit(claim);
-        const program_dir = await place.programDir(task.agent);
-        return { home_dir: place.homeDir, program_dir, env: {}, profile: task.profile, session_mcp: SESSION_MCP };
+        const program_dir = await environment.programDir(task.agent);
+        return { home_dir: environment.homeDir, program_dir, env: {}, profile: task.profile, session_mcp: SESSION_MCP };
       })
       .handle(ReportMessage, async ({ sequence, event, ...claim }) => {
         const current = this.#claimed(claim);
@@ -180,7 +184,7 @@ export class RunnerConnection {
       })
       .handle(GetApiKey, async ({ provider, ...claim }) => {
         const { turn: task } = await this.#admit(claim);
-        if (keyFor) return await keyFor({ task, token: claim.session_token, provider, executor: executorId });
+        if (keyFor) return await keyFor({ task, token: claim.session_token, provider, executor: runnerId });
         throw new CellaError('FORBIDDEN', 'Keys stay behind the gateway.', {
           advice: 'Use the gateway with the session token as the key.',
         });
@@ -190,7 +194,7 @@ export class RunnerConnection {
         await this.#guarding(current.complete(outcome));
         return {};
       })
-      .on(ReportProgress, () => void this.#guarded(() => this.#guard.count({ messages: 1 })));
+      .on(ReportProgress, () => void this.#guarded(() => this.#limit.count({ messages: 1 })));
   }
 
   /** Replies with the decision if a rule decides; else the decision follows later. */
@@ -217,7 +221,7 @@ export class RunnerConnection {
 
   #claimed(claim: TurnClaim): ActiveTurn {
     return this.#guarded(() => {
-      this.#guard.count({ messages: 1 });
+      this.#limit.count({ messages: 1 });
       if (!this.#current) throw protocolViolation('spoke for a task where it has none');
       this.#current.checkClaim(claim);
       return this.#current;
@@ -226,8 +230,8 @@ export class RunnerConnection {
 
   /** Rejects if the token was revoked, has expired or is used up. */
   #allowed({ session_token }: TurnClaim, { turn: task }: ActiveTurn): Promise<unknown> {
-    const { tokens, sessionId, runnerId: executorId } = this.#parts;
-    const expected = { session: sessionId, task: task.turn, executor: executorId, userId: task.userId };
+    const { tokens, sessionId, runnerId } = this.#parts;
+    const expected = { session: sessionId, task: task.turn, executor: runnerId, userId: task.userId };
     return this.#guarding(tokens.check(session_token, expected));
   }
 
@@ -235,7 +239,7 @@ export class RunnerConnection {
     try {
       return work();
     } catch (error) {
-      throw this.#punish(error);
+      throw this.#disconnectIfHostile(error);
     }
   }
 
@@ -243,21 +247,21 @@ export class RunnerConnection {
     try {
       return await work;
     } catch (error) {
-      throw this.#punish(error);
+      throw this.#disconnectIfHostile(error);
     }
   }
 
   /** Disconnects a runner that breaks the protocol; other errors are only returned. */
-  #punish(error: unknown): unknown {
+  #disconnectIfHostile(error: unknown): unknown {
     if (error instanceof CellaError && DISCONNECT_CODES.has(error.code)) this.disconnect(error);
     return error;
   }
 
   async *#counted(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     try {
-      yield* this.#guard.counted(input);
+      yield* this.#limit.counted(input);
     } catch (error) {
-      throw this.#punish(error);
+      throw this.#disconnectIfHostile(error);
     }
   }
 }

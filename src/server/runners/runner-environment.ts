@@ -30,18 +30,18 @@ export interface RunnerEnvironment {
 
 /** `gateway`: the host folder with that socket. `onDenied`: called for denied network access. */
 export type OpenRunnerEnvironment = (
-  tenant: RunnerSpec,
+  spec: RunnerSpec,
   gateway: string,
   onDenied: (attempt: Denied) => void,
 ) => Promise<RunnerEnvironment>;
 
 /** A sandbox for subprocesses, Docker for containers, and local only if the session has no sandbox. */
 export function runnerEnvironmentOpener(programs: ProgramFolders): OpenRunnerEnvironment {
-  return async (tenant, gateway, onDenied) => {
-    const { executor, sandbox } = tenant.info.settings;
+  return async (spec, gateway, onDenied) => {
+    const { executor, sandbox } = spec.info.settings;
     if (executor === 'in-process') throw noEnvironment();
-    if (executor !== 'container' && sandbox === 'off') return await openLocal(tenant, gateway, programs);
-    return await openEnclosed(tenant, { gateway, onDenied }, programs);
+    if (executor !== 'container' && sandbox === 'off') return await openLocal(spec, gateway, programs);
+    return await openEnclosed(spec, { gateway, onDenied }, programs);
   };
 }
 
@@ -58,11 +58,11 @@ interface EnvironmentAccess {
 }
 
 async function openEnclosed(
-  tenant: RunnerSpec,
+  spec: RunnerSpec,
   { gateway, onDenied }: EnvironmentAccess,
   programs: ProgramFolders,
 ): Promise<RunnerEnvironment> {
-  const { options: session, workspaceOf } = tenant;
+  const { options: session, workspaceOf } = spec;
   const { node, runner, agents } = programs;
   const folders = { node, runner, programs: agents, gateway };
   const first = await openAgentEnclosure({ session, workspaceOf, folders, onDenied });

@@ -45,22 +45,22 @@ export class RunnerPool implements AsyncDisposable {
   }
 
   readonly run: RunTurn = async (task) => {
-    const tenant = await task.session.tenant();
-    const held = await this.#take(tenant, task);
+    const spec = await task.session.tenant();
+    const held = await this.#take(spec, task);
     try {
       return await this.#perform(held, task);
     } finally {
-      this.#giveBack(tenant.info.id, held);
+      this.#giveBack(spec.info.id, held);
     }
   };
 
   /** Starts a runner ahead of a prompt if there is room. True if one runs or starts. */
-  prestart(tenant: RunnerSpec, agent: string): boolean {
+  prestart(spec: RunnerSpec, agent: string): boolean {
     const { idleMs } = this.#parts.settings;
     // Idle runners are not kept, or queued turns come first.
-    if (idleMs === 0 || this.#waiting.count > 0) return this.#held.has(tenant.info.id);
-    void this.#warm(tenant, agent);
-    return this.#held.has(tenant.info.id);
+    if (idleMs === 0 || this.#waiting.count > 0) return this.#held.has(spec.info.id);
+    void this.#prestart(spec, agent);
+    return this.#held.has(spec.info.id);
   }
 
   /** Stops the runner of a session that has ended or changed. */
@@ -96,8 +96,8 @@ export class RunnerPool implements AsyncDisposable {
 
   async #perform(held: PooledRunner, task: RunnerTurn): Promise<TurnResult> {
     // A stop does not wait for the runner to start.
-    const worker = await unlessStopped(held.runner, task.signal);
-    if (!worker) return { status: 'cancelled' };
+    const runner = await unlessStopped(held.runner, task.signal);
+    if (!runner) return { status: 'cancelled' };
     const { id } = task.session;
     const reason = this.#reasons.take(id);
     if (reason !== undefined) {
@@ -105,20 +105,20 @@ export class RunnerPool implements AsyncDisposable {
       await task.emit({ type: 'agent_notice', turn: task.id, text });
     }
     held.agent = task.agent;
-    return await worker.run(task);
+    return await runner.run(task);
   }
 
-  async #take(tenant: RunnerSpec, { agent, signal, userId }: RunnerTurn): Promise<PooledRunner> {
-    const { id } = tenant.info;
+  async #take(spec: RunnerSpec, { agent, signal, userId }: RunnerTurn): Promise<PooledRunner> {
+    const { id } = spec.info;
     for (;;) {
       if (this.#closed) throw stopping();
       if (signal.aborted) throw new CellaError('ABORTED', 'The turn was stopped before an executor was free.');
       const known = this.#held.get(id);
       if (known) {
-        const unfit = known.unfitFor(tenant, userId);
+        const unfit = known.unfitFor(spec, userId);
         if (unfit === undefined) return known.take(userId);
         await this.#drop(id, known, unfit);
-      } else if (!this.#full) return this.#start(tenant, agent).take(userId);
+      } else if (!this.#full) return this.#start(spec, agent).take(userId);
       else await (this.#makeRoom() ?? this.#waiting.wait(signal));
     }
   }
@@ -135,12 +135,12 @@ export class RunnerPool implements AsyncDisposable {
     return this.#ending.size > 0 ? Promise.race(this.#ending) : undefined;
   }
 
-  #start(tenant: RunnerSpec, agent: string): PooledRunner {
-    const { id } = tenant.info;
-    const worker = AgentRunner.start(newRunnerId(), tenant, agent, this.#parts);
-    const held = new PooledRunner(tenant, worker);
+  #start(spec: RunnerSpec, agent: string): PooledRunner {
+    const { id } = spec.info;
+    const runner = AgentRunner.start(newRunnerId(), spec, agent, this.#parts);
+    const held = new PooledRunner(spec, runner);
     this.#held.set(id, held);
-    worker.then(
+    runner.then(
       (made) => {
         held.starting = false;
         this.#started++;
@@ -157,19 +157,19 @@ export class RunnerPool implements AsyncDisposable {
     this.#failures++;
     this.#reasons.set(session, reason.message);
     this.#parts.log(session, `executor lost: ${reason.message}`);
-    const { spec: tenant, agent } = held;
+    const { spec, agent } = held;
     // Queued turns come first. A runner without a turn is not replaced, so that it does not restart in a loop.
     if (agent !== undefined && this.#waiting.count === 0) this.#replacing.add(session);
     void this.#drop(session, held, reason.message).then(() => {
-      if (this.#replacing.delete(session) && agent !== undefined) void this.#warm(tenant, agent);
+      if (this.#replacing.delete(session) && agent !== undefined) void this.#prestart(spec, agent);
     });
   }
 
   /** Starts a runner ahead of the next turn if there is room. */
-  async #warm(tenant: RunnerSpec, agent: string): Promise<void> {
-    const { id } = tenant.info;
+  async #prestart(spec: RunnerSpec, agent: string): Promise<void> {
+    const { id } = spec.info;
     if (this.#closed || this.#held.has(id) || this.#full) return;
-    const held = this.#start(tenant, agent);
+    const held = this.#start(spec, agent);
     held.users++;
     await held.runner.catch(() => {}); // the next turn gets the error
     this.#giveBack(id, held);
@@ -190,7 +190,7 @@ export class RunnerPool implements AsyncDisposable {
   async #drop(session: string, held: PooledRunner, why: string): Promise<void> {
     held.stopIdleTimer();
     if (this.#held.get(session) === held) this.#held.delete(session);
-    const ending = held.runner.then((worker) => worker.close(why)).catch(() => {}); // it never started, or has ended
+    const ending = held.runner.then((runner) => runner.close(why)).catch(() => {}); // it never started, or has ended
     this.#ending.add(ending);
     await ending;
     this.#ending.delete(ending);
@@ -223,7 +223,7 @@ class PooledRunner {
   readonly runner: Promise<AgentRunner>;
   readonly spec: RunnerSpec;
   /** A changed spec needs another runner. */
-  readonly #shape: string;
+  readonly #specKey: string;
   /** The user who prompted; undefined if it was started ahead. */
   #userId: string | undefined;
   /** The agent of its last turn. */
@@ -233,15 +233,15 @@ class PooledRunner {
   idleSince = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(tenant: RunnerSpec, worker: Promise<AgentRunner>) {
-    this.spec = tenant;
-    this.#shape = specKey(tenant);
-    this.runner = worker;
+  constructor(spec: RunnerSpec, runner: Promise<AgentRunner>) {
+    this.spec = spec;
+    this.#specKey = specKey(spec);
+    this.runner = runner;
   }
 
   /** Why another runner is needed; undefined if this one fits. */
-  unfitFor(tenant: RunnerSpec, asker: string): string | undefined {
-    if (this.#shape !== specKey(tenant)) return 'the settings of its session have changed';
+  unfitFor(spec: RunnerSpec, asker: string): string | undefined {
+    if (this.#specKey !== specKey(spec)) return 'the settings of its session have changed';
     return this.#userId === undefined || this.#userId === asker ? undefined : 'another person has prompted';
   }
 

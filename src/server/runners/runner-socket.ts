@@ -30,7 +30,7 @@ export type RunnerBinding = Pick<TokenBinding, 'session' | 'executor'>;
 export type ModelCalls = (
   request: IncomingMessage,
   response: ServerResponse,
-  gate: RunnerBinding & { readonly hasNetwork: boolean },
+  socket: RunnerBinding & { readonly hasNetwork: boolean },
 ) => boolean;
 
 export interface RunnerSocketParts {
@@ -60,9 +60,9 @@ export class RunnerSocket implements AsyncDisposable {
   }
 
   static async open(parts: RunnerSocketParts): Promise<RunnerSocket> {
-    const gate = new RunnerSocket(makeGatewayFolder(parts.folder), parts);
-    await gate.#listen();
-    return gate;
+    const socket = new RunnerSocket(makeGatewayFolder(parts.folder), parts);
+    await socket.#listen();
+    return socket;
   }
 
   /** Closes all connections and listens again at the same path. */

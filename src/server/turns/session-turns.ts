@@ -63,7 +63,7 @@ export type RunTurn = (task: RunnerTurn) => Promise<TurnResult>;
 export interface TurnRunner {
   readonly run: RunTurn;
   /** Rejects if a turn could only fail: unknown agent, program not installed, no credential of this user. */
-  checkCanRun(wish: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
+  checkCanRun(options: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
   /** Starts a runner for the next turn if there is room, without waiting. True if one runs or starts. */
   prestart(session: Pick<ServerSession, 'tenant'>, agent: AgentName): Promise<boolean>;
   /** Stops the runner of a closed session. */
@@ -102,7 +102,7 @@ export class SessionTurns {
   readonly #live = new Map<string, SessionTurn>();
   /** Requests that are being accepted, by their stored name. */
   readonly #entering = new Map<string, Promise<AdmittedTurn>>();
-  readonly #stage: TurnExecutor;
+  readonly #executor: TurnExecutor;
   #closed: CellaError | undefined;
 
   constructor(parts: SessionTurnsParts) {
@@ -110,7 +110,7 @@ export class SessionTurns {
     this.#records = new TurnRecords(parts.storage.documents, parts.session.id);
     this.#transcripts = new StoredTranscripts(parts.storage.transcripts, parts.key);
     const [records, transcripts] = [this.#records, this.#transcripts];
-    this.#stage = new TurnExecutor({ ...parts, records, transcripts, isClosed: () => this.#closed !== undefined });
+    this.#executor = new TurnExecutor({ ...parts, records, transcripts, isClosed: () => this.#closed !== undefined });
   }
 
   /** The turn that runs. */
@@ -118,17 +118,17 @@ export class SessionTurns {
     return [...this.#live.values()].find(({ record }) => record.status === 'running')?.id;
   }
 
-  async prompt(wish: PromptRequest): Promise<AcceptedTurn> {
+  async prompt(options: PromptRequest): Promise<AcceptedTurn> {
     this.#checkOpen();
     this.#parts.requireConfirmed();
     if (!this.#parts.agents) throw noAgentsError();
-    if (wish.idempotencyKey === undefined) return this.#accepted(await this.#accept(wish, {}));
-    const request = idempotencyName(wish.idempotencyKey);
-    const { prompt, agent, mode, model, tools, timeoutMs, profile } = wish;
+    if (options.idempotencyKey === undefined) return this.#accepted(await this.#accept(options, {}));
+    const request = idempotencyName(options.idempotencyKey);
+    const { prompt, agent, mode, model, tools, timeoutMs, profile } = options;
     const asked = fingerprint(prompt, agent, mode, model, tools, timeoutMs, profile?.name);
     // Synchronous: of two requests with one key, the second joins the first.
     const before = this.#entering.get(request);
-    const entering = before ?? this.#enter(wish, { request, asked }).finally(() => this.#entering.delete(request));
+    const entering = before ?? this.#enter(options, { request, asked }).finally(() => this.#entering.delete(request));
     if (!before) this.#entering.set(request, entering);
     const { known, isNew } = await entering;
     return !before && isNew ? this.#accepted(known) : toJoinedTurn(known, asked, this.#ahead(known.id));
@@ -206,31 +206,31 @@ export class SessionTurns {
   }
 
   /** The turn that this key created before, or a new one. */
-  async #enter(wish: PromptRequest, request: Required<RequestKey>): Promise<AdmittedTurn> {
+  async #enter(options: PromptRequest, request: Required<RequestKey>): Promise<AdmittedTurn> {
     const live = [...this.#live.values()].find(({ record }) => record.request === request.request);
     if (live) return { known: live, isNew: false };
     const known = await this.#records.byRequest(request.request);
     // A turn that never started may start now.
     if (known && isTurnOver(known) && known.firstSeq !== undefined) return { known, isNew: false };
-    return { known: await this.#accept(wish, request), isNew: true };
+    return { known: await this.#accept(options, request), isNew: true };
   }
 
-  async #accept(wish: PromptRequest, request: RequestKey): Promise<SessionTurn> {
+  async #accept(options: PromptRequest, request: RequestKey): Promise<SessionTurn> {
     const waiting = this.#live.size;
-    if (waiting > 0 && wish.onBusy === 'refuse') throw turnRunning(this.running);
+    if (waiting > 0 && options.onBusy === 'refuse') throw turnRunning(this.running);
     if (waiting > this.#parts.queueLimit()) {
       const message = `The agent is busy, and ${waiting - 1} prompts wait for it already.`;
       throw new CellaError('TURN_RUNNING', message, { details: { queued: waiting - 1 } });
     }
     const id = newTurnId();
-    const turn = new SessionTurn(wish, {
+    const turn = new SessionTurn(options, {
       id,
-      agent: wish.agent ?? DEFAULT_AGENT,
-      mode: wish.mode ?? 'ask',
-      ...(wish.model === undefined ? {} : { model: wish.model }),
-      ...(wish.profile === undefined ? {} : { profile: wish.profile.name }),
-      prompt: truncate(wish.prompt, RECORDED_CHARS),
-      by: wish.by,
+      agent: options.agent ?? DEFAULT_AGENT,
+      mode: options.mode ?? 'ask',
+      ...(options.model === undefined ? {} : { model: options.model }),
+      ...(options.profile === undefined ? {} : { profile: options.profile.name }),
+      prompt: truncate(options.prompt, RECORDED_CHARS),
+      by: options.by,
       status: 'queued',
       queuedAt: Date.now(),
       ...request,
@@ -238,10 +238,10 @@ export class SessionTurns {
     // Synchronous, so that later requests see it.
     this.#live.set(id, turn);
     try {
-      if (wish.agent === undefined) await this.#choose(turn);
-      await this.#parts.agents?.checkCanRun({ agent: turn.record.agent, userId: wish.by });
+      if (options.agent === undefined) await this.#useLastAgent(turn);
+      await this.#parts.agents?.checkCanRun({ agent: turn.record.agent, userId: options.by });
       await this.#records.add(turn.record);
-      await this.#tellWaiting(id);
+      await this.#logQueued(id);
       this.#checkOpen();
     } catch (error) {
       this.#live.delete(id);
@@ -249,11 +249,11 @@ export class SessionTurns {
       throw error;
     }
     const stopped = () => {
-      if (turn.record.status === 'queued') void this.#takeBack(turn).catch((error) => turn.fail(error));
+      if (turn.record.status === 'queued') void this.#cancelQueued(turn).catch((error) => turn.fail(error));
     };
     turn.signal.addEventListener('abort', stopped, { once: true });
     if (turn.signal.aborted) stopped();
-    this.#turns.run(() => this.#perform(turn)).catch((error) => turn.fail(error));
+    this.#turns.run(() => this.#run(turn)).catch((error) => turn.fail(error));
     return turn;
   }
 
@@ -266,7 +266,7 @@ export class SessionTurns {
     return Math.max(0, [...this.#live.keys()].indexOf(turn));
   }
 
-  async #tellWaiting(turn: string): Promise<void> {
+  async #logQueued(turn: string): Promise<void> {
     const [ahead, running] = [this.#ahead(turn), this.running];
     if (ahead === 0) return;
     const event = { type: 'turn_queued', turn, ahead, ...(running === undefined ? {} : { running }) } as const;
@@ -274,23 +274,23 @@ export class SessionTurns {
   }
 
   /** Uses the agent of the last turn. */
-  async #choose(turn: SessionTurn): Promise<void> {
+  async #useLastAgent(turn: SessionTurn): Promise<void> {
     const last = (await this.#records.all()).at(-1);
     if (last) turn.record = { ...turn.record, agent: last.agent };
   }
 
-  async #perform(turn: SessionTurn): Promise<void> {
+  async #run(turn: SessionTurn): Promise<void> {
     try {
-      if (turn.signal.aborted || this.#closed) await this.#takeBack(turn);
-      else await this.#stage.run(turn);
+      if (turn.signal.aborted || this.#closed) await this.#cancelQueued(turn);
+      else await this.#executor.run(turn);
     } finally {
       this.#live.delete(turn.id);
     }
   }
 
   /** Ends a queued turn at once. */
-  #takeBack(turn: SessionTurn): Promise<void> {
-    turn.cancelled ??= this.#stage
+  #cancelQueued(turn: SessionTurn): Promise<void> {
+    turn.cancelled ??= this.#executor
       .finish(turn, resultOfFailure(undefined, turn.reason ?? { kind: 'closing' }))
       .then(() => {
         this.#live.delete(turn.id);

@@ -80,8 +80,8 @@ export class TurnExecutor {
 
   async #run(turn: SessionTurn, events: TurnRecorder): Promise<FinalResult> {
     const { session, writer, permissions, agents, records, transcripts } = this.#parts;
-    const { record, request: wish } = turn;
-    const { timeoutMs = 0 } = wish;
+    const { record, request } = turn;
+    const { timeoutMs = 0 } = request;
     const late = timeoutMs === 0 ? undefined : setTimeout(() => turn.stop({ kind: 'timed_out' }), timeoutMs);
     try {
       if (!agents) throw noAgentsError();
@@ -94,11 +94,11 @@ export class TurnExecutor {
         id: turn.id,
         userId: record.by,
         agent: record.agent,
-        prompt: wish.prompt,
+        prompt: request.prompt,
         mode: record.mode,
         model: record.model,
-        tools: wish.tools,
-        profile: wish.profile?.content ?? {},
+        tools: request.tools,
+        profile: request.profile?.content ?? {},
         conversation: before?.conversation,
         timeoutMs,
         signal: turn.signal,

@@ -65,14 +65,14 @@ export class SessionTurn {
   readonly #stop = new AbortController();
   #reason: TurnStopReason | undefined;
 
-  constructor(wish: PromptRequest, record: TurnRecord) {
-    this.request = wish;
+  constructor(request: PromptRequest, record: TurnRecord) {
+    this.request = request;
     this.record = record;
     // Callers may ignore either promise.
     this.#started.promise.catch(() => {});
     this.#ended.promise.catch(() => {});
-    wish.signal?.addEventListener('abort', this.#gone, { once: true });
-    if (wish.signal?.aborted) this.#gone();
+    request.signal?.addEventListener('abort', this.#gone, { once: true });
+    if (request.signal?.aborted) this.#gone();
   }
 
   readonly #gone = (): void => this.stop({ kind: 'stopped' });
