@@ -3,10 +3,14 @@
 import { readFile } from 'node:fs/promises';
 import { CellaError } from '../protocol/errors.ts';
 import { readPrivateKey } from './folder-rights.ts';
-import { isLoopback } from './http/addresses.ts';
 import type { ServeOptions } from './serve.ts';
 
 type Exposure = Pick<ServeOptions, 'address' | 'tls' | 'insecureHttp' | 'names'>;
+
+/** Whether only programs of this machine can reach an address. */
+export function isLoopback(address: string): boolean {
+  return address === 'localhost' || address === '::1' || /^127(\.\d{1,3}){3}$/.test(address);
+}
 
 /** Passwords and tokens must not cross a network in the clear unless somebody says by name that they do not. */
 export function checkExposure({ address, tls, insecureHttp = false }: Exposure): void {

@@ -3,7 +3,7 @@
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { GatewaySettings, providerToolModes } from '../../settings/settings-table.ts';
-import { isLoopback } from '../http/addresses.ts';
+import { isLoopback } from '../exposure.ts';
 import { patternOf } from './pattern.ts';
 import { type PriceOf, pricesOf } from './prices.ts';
 

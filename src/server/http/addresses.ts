@@ -9,11 +9,6 @@ const LAST_WORDS_MS = 2000;
 /** How often connections are closed whose last answer is out. */
 const IDLE_MS = 20;
 
-/** Whether only programs of this machine can reach an address. */
-export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || /^127(\.\d{1,3}){3}$/.test(address);
-}
-
 /** As a person on this machine types it. */
 export function toUrl({ address, port, tls }: { address: string; port: number; tls: boolean }): string {
   const anywhere = address === '0.0.0.0' || address === '::';

@@ -1,7 +1,7 @@
 /** Puts the app together: all routes, with what they work on. */
 
 import { Forwarder } from '../cluster/forwarder.ts';
-import { isLoopback } from './addresses.ts';
+import { isLoopback } from '../exposure.ts';
 import { makeApp } from './app.ts';
 import { AuditTrail } from './audit-trail.ts';
 import { Followers } from './followers.ts';

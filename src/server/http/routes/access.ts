@@ -1,7 +1,7 @@
 /** Users, tokens, logins and the audit log. */
 
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import * as wire from '../../../protocol/api/access-routes.ts';
+import * as accessRoutes from '../../../protocol/api/access-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { BrowserLogin, Principal } from '../../access/contract.ts';
 import { sessionsWithForks } from '../../sessions-of.ts';
@@ -20,22 +20,22 @@ export function addAccessRoutes(service: Service): void {
   addTokenRoutes(service);
   const { routes, access } = service;
 
-  routes.add(wire.ReadAudit, async ({ query: { after, limit, user, session }, principal }) => {
+  routes.add(accessRoutes.ReadAudit, async ({ query: { after, limit, user, session }, principal }) => {
     const wanted = { ...(user === undefined ? {} : { userId: user }), ...(session === undefined ? {} : { session }) };
     return await access.audit.page(principal, { after, limit, ...wanted });
   });
 }
 
 function addLoginRoutes({ routes, access }: Service): void {
-  routes.add(wire.WhoAmI, async ({ principal, context }) => {
+  routes.add(accessRoutes.WhoAmI, async ({ principal, context }) => {
     const cookie = principal.credential.kind === 'login' ? getCookie(context, COOKIE) : undefined;
     return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
   });
 
   // Previews of chats and mail programs follow links as well, by GET and HEAD.
-  routes.open(wire.ShowLogin, async () => new Response(showLoginPage.body, { headers: showLoginPage.headers }));
+  routes.open(accessRoutes.ShowLogin, async () => new Response(showLoginPage.body, { headers: showLoginPage.headers }));
 
-  routes.open(wire.Login, async ({ query, context }) => {
+  routes.open(accessRoutes.Login, async ({ query, context }) => {
     access.rates.admit(`from ${remoteOf(context)}`);
     const login = await access.logins.redeem(query.code).catch((error) => {
       if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(context, access);
@@ -46,21 +46,21 @@ function addLoginRoutes({ routes, access }: Service): void {
     return wantsPage(context) ? context.body(loginPage.body, 200, loginPage.headers) : context.redirect('/docs', 303);
   });
 
-  routes.add(wire.OpenLogin, async ({ principal, context }) => {
+  routes.add(accessRoutes.OpenLogin, async ({ principal, context }) => {
     admitMaking(access, principal);
     const login = await access.logins.open(principal);
     keepCookie(context, login);
     return context.json(meOf(principal, login.csrf), 200);
   });
 
-  routes.add(wire.CreateLoginCode, async ({ body, principal, about }) => {
+  routes.add(accessRoutes.CreateLoginCode, async ({ body, principal, about }) => {
     admitMaking(access, principal);
     if (body?.user !== undefined) about({ target: body.user });
     const { code, expiresAt } = await access.logins.createCode(principal, body?.user);
     return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
   });
 
-  routes.add(wire.Logout, async ({ context, principal }) => {
+  routes.add(accessRoutes.Logout, async ({ context, principal }) => {
     const cookie = getCookie(context, COOKIE);
     const ended = cookie !== undefined && (await access.logins.logout(cookie));
     // As many logins can end as somebody could open; with none to end, this would be an entry for nothing.
@@ -69,7 +69,7 @@ function addLoginRoutes({ routes, access }: Service): void {
     return context.body(null, 204);
   });
 
-  routes.add(wire.EndLogins, async ({ params, principal, about }) => {
+  routes.add(accessRoutes.EndLogins, async ({ params, principal, about }) => {
     about({ target: params.user });
     admitMaking(access, principal);
     await access.logins.logoutUser(principal, params.user);
@@ -78,19 +78,19 @@ function addLoginRoutes({ routes, access }: Service): void {
 }
 
 function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Service): void {
-  routes.add(wire.CreateUserRoute, async ({ body, principal, about }) => {
+  routes.add(accessRoutes.CreateUserRoute, async ({ body, principal, about }) => {
     about({ target: body.name });
     return await access.users.create(principal, body);
   });
 
-  routes.add(wire.ListUsers, async ({ query: { after, limit }, principal }) => {
+  routes.add(accessRoutes.ListUsers, async ({ query: { after, limit }, principal }) => {
     const { items, next } = await access.users.list(principal, { limit, ...(after === undefined ? {} : { after }) });
     return { users: items, ...(next === undefined ? {} : { next }) };
   });
 
-  routes.add(wire.GetUser, async ({ params, principal }) => access.users.get(principal, params.user));
+  routes.add(accessRoutes.GetUser, async ({ params, principal }) => access.users.get(principal, params.user));
 
-  routes.add(wire.UpdateUserRoute, async ({ params, body, principal, about }) => {
+  routes.add(accessRoutes.UpdateUserRoute, async ({ params, body, principal, about }) => {
     about({ target: params.user });
     const { role, disabled, quotas } = body;
     return await access.users.update(principal, params.user, {
@@ -100,7 +100,7 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
     });
   });
 
-  routes.add(wire.DeleteUser, async ({ params, principal, about, context }) => {
+  routes.add(accessRoutes.DeleteUser, async ({ params, principal, about, context }) => {
     about({ target: params.user });
     const { id } = await access.users.get(principal, params.user);
     // Nobody comes in as this user while its sessions go.
@@ -117,7 +117,7 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
 }
 
 function addTokenRoutes({ routes, access }: Service): void {
-  routes.add(wire.CreateTokenRoute, async ({ body: { name, user, scopes, expiresInMs }, principal, about }) => {
+  routes.add(accessRoutes.CreateTokenRoute, async ({ body: { name, user, scopes, expiresInMs }, principal, about }) => {
     admitMaking(access, principal);
     const made = await access.tokens.create(principal, {
       name,
@@ -129,11 +129,11 @@ function addTokenRoutes({ routes, access }: Service): void {
     return made;
   });
 
-  routes.add(wire.ListTokens, async ({ query: { user }, principal }) => ({
+  routes.add(accessRoutes.ListTokens, async ({ query: { user }, principal }) => ({
     tokens: await access.tokens.list(principal, user === undefined ? {} : { user }),
   }));
 
-  routes.add(wire.RevokeToken, async ({ params, principal, about }) => {
+  routes.add(accessRoutes.RevokeToken, async ({ params, principal, about }) => {
     about({ target: params.token });
     await access.tokens.revoke(principal, params.token);
     return undefined;

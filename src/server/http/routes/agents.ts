@@ -1,6 +1,6 @@
 /** Coding agents: prompt one, follow or wait for its turn, stop it, and look at what it did. */
 
-import * as wire from '../../../protocol/api/agent-routes.ts';
+import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
 import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/rights.ts';
 import type { PromptRequest } from '../../turns/session-turns.ts';
@@ -14,7 +14,7 @@ import { formOf } from '../streams.ts';
 export function addAgentRoutes(service: Service): void {
   const { routes, host, profiles, models, codingAgents, room } = service;
 
-  routes.session(wire.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
+  routes.session(agentRoutes.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
     const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
     // What it writes and says is kept, and how much that will be is known to nobody.
     await room.admit(info.ownerId);
@@ -47,38 +47,38 @@ export function addAgentRoutes(service: Service): void {
     });
   });
 
-  routes.session(wire.StopAgent, async ({ info, body }) => {
+  routes.session(agentRoutes.StopAgent, async ({ info, body }) => {
     const session = await host.open(info.id);
     return { turns: [...(await session.turns.stop(body))] };
   });
 
-  routes.session(wire.ListCodingAgents, async () => ({ agents: await codingAgents() }));
+  routes.session(agentRoutes.ListCodingAgents, async () => ({ agents: await codingAgents() }));
 
-  routes.session(wire.WarmAgent, async ({ info, params, principal }) => {
+  routes.session(agentRoutes.WarmAgent, async ({ info, params, principal }) => {
     const session = await host.open(info.id);
     return { warm: await session.turns.prestart({ agent: params.agent, by: principal.userId }) };
   });
 
-  routes.session(wire.ListTurns, async ({ info, query }) => {
+  routes.session(agentRoutes.ListTurns, async ({ info, query }) => {
     const session = await host.open(info.id);
     return await session.turns.list(query);
   });
 
-  routes.session(wire.GetTurn, async ({ info, params }) => {
+  routes.session(agentRoutes.GetTurn, async ({ info, params }) => {
     const session = await host.open(info.id);
     return await session.turns.get(params.turn);
   });
 
-  routes.session(wire.ReadTranscript, async ({ info, query }) => {
+  routes.session(agentRoutes.ReadTranscript, async ({ info, query }) => {
     const session = await host.open(info.id);
     return await session.turns.transcript(query.conversation);
   });
 
   routes.session(ReadConversation, async ({ info }) => await readConversationState(await host.open(info.id)));
 
-  routes.session(wire.ReadUsage, async ({ info }) => await models.usage.session(info.id));
+  routes.session(agentRoutes.ReadUsage, async ({ info }) => await models.usage.session(info.id));
 
-  routes.add(wire.ReadOwnUsage, async ({ principal, query }) => {
+  routes.add(agentRoutes.ReadOwnUsage, async ({ principal, query }) => {
     requireScope(principal, 'view');
     return { days: await models.usage.user(principal.userId, query) };
   });

@@ -1,6 +1,6 @@
 /** The events of a session: a page of them, a stream, a WebSocket; and what was too large for one. */
 
-import * as wire from '../../../protocol/api/execution-routes.ts';
+import * as executionRoutes from '../../../protocol/api/execution-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { FeedItem } from '../../../protocol/session-events.ts';
 import { matchesFilter } from '../../events/event-stream.ts';
@@ -20,7 +20,7 @@ const MOST_LOOKED_AT = 10_000;
 export function addEventRoutes(service: Service): void {
   const { routes, host } = service;
 
-  routes.session(wire.ReadEvents, async ({ info, query, principal, context, recheck }) => {
+  routes.session(executionRoutes.ReadEvents, async ({ info, query, principal, context, recheck }) => {
     const session = await host.open(info.id);
     const form = formOf(context.req.header('accept'));
     const after = lastEventId(context) ?? query.after;
@@ -37,7 +37,7 @@ export function addEventRoutes(service: Service): void {
     });
   });
 
-  routes.session(wire.FollowEvents, async ({ info, query, principal, context, recheck }) => {
+  routes.session(executionRoutes.FollowEvents, async ({ info, query, principal, context, recheck }) => {
     const { upgrade } = context.env;
     const { after, permissions } = query;
     if (permissions) await recheck('use');
@@ -55,7 +55,7 @@ export function addEventRoutes(service: Service): void {
     return undefined;
   });
 
-  routes.session(wire.ReadOutput, async ({ info, params, query, context }) => {
+  routes.session(executionRoutes.ReadOutput, async ({ info, params, query, context }) => {
     const output = await (await host.open(info.id)).openOutput(params.file);
     return bytesResponse(output.read({ offset: query.offset }), {
       bytes: Math.max(0, output.bytes - query.offset),

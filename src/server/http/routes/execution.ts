@@ -1,6 +1,6 @@
 /** Running code: one JSON result, or its events as they come; interrupting it, and answering what it asks. */
 
-import * as wire from '../../../protocol/api/execution-routes.ts';
+import * as executionRoutes from '../../../protocol/api/execution-routes.ts';
 import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
 import { admitExecution } from '../admit-execution.ts';
 import { cut } from '../exchange.ts';
@@ -12,7 +12,7 @@ import { formOf } from '../streams.ts';
 export function addExecutionRoutes(service: Service): void {
   const { routes, host } = service;
 
-  routes.session(wire.ExecuteCode, async ({ info, body, principal, context, recheck, about }) => {
+  routes.session(executionRoutes.ExecuteCode, async ({ info, body, principal, context, recheck, about }) => {
     const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
     const idempotencyKey = idempotencyKeyOf(context);
     await admitExecution(service, info);
@@ -48,14 +48,14 @@ export function addExecutionRoutes(service: Service): void {
     });
   });
 
-  routes.session(wire.InterruptCode, async ({ info, body: { idempotencyKey } }) => {
+  routes.session(executionRoutes.InterruptCode, async ({ info, body: { idempotencyKey } }) => {
     const session = await host.open(info.id);
     const interrupted =
       idempotencyKey === undefined ? await session.interrupt() : await session.interruptKeyed(idempotencyKey);
     return { interrupted };
   });
 
-  routes.session(wire.AnswerInput, async ({ info, body, principal }) => {
+  routes.session(executionRoutes.AnswerInput, async ({ info, body, principal }) => {
     const session = await host.open(info.id);
     const by = principal.userId;
     if ('text' in body) await session.answerInput(body.request, body.text, { by });

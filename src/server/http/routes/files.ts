@@ -2,7 +2,7 @@
 
 import { processWatches } from '../../../environments/files/watch-tree.ts';
 import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
-import * as wire from '../../../protocol/api/namespace-routes.ts';
+import * as fileRoutes from '../../../protocol/api/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { Principal } from '../../access/contract.ts';
 import { upload } from '../body.ts';
@@ -29,11 +29,11 @@ export function addFileRoutes(service: Service): void {
     return new WorkspaceFiles({ ...(await session.session()).files, whose });
   };
 
-  routes.session(wire.ListFiles, async ({ info, query, principal }) =>
+  routes.session(fileRoutes.ListFiles, async ({ info, query, principal }) =>
     (await workspace(info, principal)).list(query.path),
   );
 
-  routes.session(wire.WatchFiles, async ({ info, query, principal, context, recheck }) => {
+  routes.session(fileRoutes.WatchFiles, async ({ info, query, principal, context, recheck }) => {
     followers.check(principal);
     watches.check(info.id);
     // Counted before anything is waited for: of many that come at once, no more get in.
@@ -62,31 +62,31 @@ export function addFileRoutes(service: Service): void {
     return goingOn(service, source, { form, principal, recheck, cut: () => cut(context.env) });
   });
 
-  routes.session(wire.ReadFile, async ({ info, query: { path, offset }, principal, context }) => {
+  routes.session(fileRoutes.ReadFile, async ({ info, query: { path, offset }, principal, context }) => {
     const { info: file, chunks } = await (await workspace(info, principal)).read(path, offset);
     const bytes = Math.max(0, file.size - offset);
     return bytesResponse(chunks, { bytes, name: file.name, cut: () => cut(context.env) });
   });
 
-  routes.session(wire.WriteFile, async ({ info, query, principal, context, about }) => {
+  routes.session(fileRoutes.WriteFile, async ({ info, query, principal, context, about }) => {
     about({ target: query.path.slice(0, 500) });
     // As Node reads it: several times faster than through the body of a Request.
     const chunks = await upload(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
     return await (await workspace(info, principal)).write(query.path, chunks);
   });
 
-  routes.session(wire.MakeFolder, async ({ info, body, principal, about }) => {
+  routes.session(fileRoutes.MakeFolder, async ({ info, body, principal, about }) => {
     about({ target: body.path.slice(0, 500) });
     await (await workspace(info, principal)).makeFolder(body.path);
     return undefined;
   });
 
-  routes.session(wire.MoveFile, async ({ info, body: { from, to, replace = false }, principal, about }) => {
+  routes.session(fileRoutes.MoveFile, async ({ info, body: { from, to, replace = false }, principal, about }) => {
     about({ target: `${from} to ${to}`.slice(0, 500) });
     return await (await workspace(info, principal)).move(from, to, { replace });
   });
 
-  routes.session(wire.DeleteFile, async ({ info, query, principal, about }) => {
+  routes.session(fileRoutes.DeleteFile, async ({ info, query, principal, about }) => {
     about({ target: query.path.slice(0, 500) });
     await (await workspace(info, principal)).delete(query.path, { recursive: query.recursive === 'true' });
     return undefined;

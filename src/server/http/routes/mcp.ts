@@ -1,6 +1,6 @@
 /** Sessions as MCP servers, for whoever may use them. */
 
-import * as wire from '../../../protocol/api/execution-routes.ts';
+import * as mcpRoutes from '../../../protocol/api/execution-routes.ts';
 import { lightRequest } from '../body.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
@@ -32,7 +32,7 @@ export function addMcpRoutes(service: Service, endpoints: McpEndpoints): void {
     const onEnd = followers.enter(principal, 'sse');
     return new Response(whileAllowed(body, { ...streams, recheck, onEnd, cut: () => cut(context.env) }), response);
   };
-  routes.session(wire.PostMcp, answer);
-  routes.session(wire.GetMcp, answer);
-  routes.session(wire.DeleteMcp, answer);
+  routes.session(mcpRoutes.PostMcp, answer);
+  routes.session(mcpRoutes.GetMcp, answer);
+  routes.session(mcpRoutes.DeleteMcp, answer);
 }

@@ -1,6 +1,7 @@
 /** Tools, skills, artifacts and packages, by the rules that hold for the code of the session too. */
 
 import * as wire from '../../../protocol/api/namespace-routes.ts';
+import * as namespaceRoutes from '../../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
@@ -30,7 +31,7 @@ export function addNamespaceRoutes(service: Service): void {
   addSkillRoutes(routes, api, look, room);
   addArtifactRoutes(routes, api, look, room);
   addDepsRoutes(service, api, look);
-  routes.add(wire.ListThings, async ({ principal, query: { only, ...page } }) => {
+  routes.add(namespaceRoutes.ListThings, async ({ principal, query: { only, ...page } }) => {
     requireScope(principal, 'use');
     if (page.after !== undefined && only === undefined) {
       throw new CellaError('INVALID_REQUEST', 'after: goes on in one kind of things. Say which by `only`.');
@@ -41,31 +42,34 @@ export function addNamespaceRoutes(service: Service): void {
 }
 
 function addToolRoutes(routes: Service['routes'], api: Api, look: Look): void {
-  routes.session(wire.ListTools, ({ info, query: { q, ...page } }) =>
+  routes.session(namespaceRoutes.ListTools, ({ info, query: { q, ...page } }) =>
     look(info, async ({ tools }) => {
       if (q !== undefined) return { tools: (await tools.search(q, { limit: foundOf(page) })).map(plain) };
       const { items, next } = pageOf((await tools.list()).toSorted(byName), page);
       return { tools: items.map(plain), ...next };
     }),
   );
-  routes.session(wire.ToolProblems, ({ info }) =>
+  routes.session(namespaceRoutes.ToolProblems, ({ info }) =>
     look(info, async ({ tools }) => ({ problems: await tools.problems() })),
   );
-  routes.session(wire.AddTool, async ({ info, body: { yaml, replace = false, where }, principal, about }) => {
-    requireScope(principal, 'admin');
-    const added = await (await api(info)).tools.add(yaml, { replace, ...(where === undefined ? {} : { where }) });
-    about({ target: added.name });
-    return plain(added);
-  });
-  routes.session(wire.RemoveTool, async ({ info, params, principal, about }) => {
+  routes.session(
+    namespaceRoutes.AddTool,
+    async ({ info, body: { yaml, replace = false, where }, principal, about }) => {
+      requireScope(principal, 'admin');
+      const added = await (await api(info)).tools.add(yaml, { replace, ...(where === undefined ? {} : { where }) });
+      about({ target: added.name });
+      return plain(added);
+    },
+  );
+  routes.session(namespaceRoutes.RemoveTool, async ({ info, params, principal, about }) => {
     requireScope(principal, 'admin');
     about({ target: params.name });
     return { removed: await (await api(info)).tools.remove(params.name) };
   });
-  routes.session(wire.GetTool, ({ info, params }) =>
+  routes.session(namespaceRoutes.GetTool, ({ info, params }) =>
     look(info, async ({ tools }) => plain(await tools.describe(params.name))),
   );
-  routes.session(wire.CallTool, async ({ info, params, body, about, context }) => {
+  routes.session(namespaceRoutes.CallTool, async ({ info, params, body, about, context }) => {
     about({ target: params.name });
     const { recipe, positional = [], named = {}, approved = false } = body;
     const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
@@ -80,26 +84,29 @@ function addToolRoutes(routes: Service['routes'], api: Api, look: Look): void {
 }
 
 function addSkillRoutes(routes: Service['routes'], api: Api, look: Look, room: Service['room']): void {
-  routes.session(wire.ListSkills, ({ info, query: { q, ...page } }) =>
+  routes.session(namespaceRoutes.ListSkills, ({ info, query: { q, ...page } }) =>
     look(info, async ({ skills }) => {
       if (q !== undefined) return { skills: (await skills.search(q, { limit: foundOf(page) })).map(plain) };
       const { items, next } = pageOf(await skills.list(), page);
       return { skills: items.map(plain), ...next };
     }),
   );
-  routes.session(wire.SkillProblems, ({ info }) =>
+  routes.session(namespaceRoutes.SkillProblems, ({ info }) =>
     look(info, async ({ skills }) => ({ problems: await skills.problems() })),
   );
-  routes.session(wire.GetSkill, ({ info, params }) =>
+  routes.session(namespaceRoutes.GetSkill, ({ info, params }) =>
     look(info, async ({ skills }) => plain(await skills.get(params.name))),
   );
-  routes.session(wire.CreateSkill, async ({ info, body: { name, source, description, replace = false }, about }) => {
-    about({ target: name });
-    await room.admit(info.ownerId, Buffer.byteLength(source));
-    const skill = { name, source, ...(description === undefined ? {} : { description }) };
-    return plain(await (await api(info)).skills.create(skill, { replace }));
-  });
-  routes.session(wire.DeleteSkill, async ({ info, params, about }) => {
+  routes.session(
+    namespaceRoutes.CreateSkill,
+    async ({ info, body: { name, source, description, replace = false }, about }) => {
+      about({ target: name });
+      await room.admit(info.ownerId, Buffer.byteLength(source));
+      const skill = { name, source, ...(description === undefined ? {} : { description }) };
+      return plain(await (await api(info)).skills.create(skill, { replace }));
+    },
+  );
+  routes.session(namespaceRoutes.DeleteSkill, async ({ info, params, about }) => {
     about({ target: params.name });
     await (await api(info)).skills.delete(params.name);
     return undefined;
@@ -107,19 +114,21 @@ function addSkillRoutes(routes: Service['routes'], api: Api, look: Look, room: S
 }
 
 function addArtifactRoutes(routes: Service['routes'], api: Api, look: Look, room: Service['room']): void {
-  routes.session(wire.ListArtifacts, ({ info, query }) =>
+  routes.session(namespaceRoutes.ListArtifacts, ({ info, query }) =>
     look(info, async ({ artifacts }) => {
       const { items, next } = await artifactsOf(artifacts, query);
       return { artifacts: items, ...next };
     }),
   );
-  routes.session(wire.GetArtifact, ({ info, params }) => look(info, ({ artifacts }) => artifacts.get(params.name)));
-  routes.session(wire.LoadArtifact, async ({ info, params, context }) => {
+  routes.session(namespaceRoutes.GetArtifact, ({ info, params }) =>
+    look(info, ({ artifacts }) => artifacts.get(params.name)),
+  );
+  routes.session(namespaceRoutes.LoadArtifact, async ({ info, params, context }) => {
     const { info: artifact, chunks } = await (await api(info)).artifacts.load(params.name);
     const { size: bytes, name, mediaType } = artifact;
     return bytesResponse(chunks, { bytes, name, mediaType, cut: () => cut(context.env) });
   });
-  routes.session(wire.SaveArtifact, async ({ info, params, query, context, about }) => {
+  routes.session(namespaceRoutes.SaveArtifact, async ({ info, params, query, context, about }) => {
     about({ target: params.name });
     const { type, mediaType, description, metadata } = query;
     const chunks = await upload(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
@@ -131,7 +140,7 @@ function addArtifactRoutes(routes: Service['routes'], api: Api, look: Look, room
     };
     return await (await api(info)).artifacts.save(params.name, chunks, facts);
   });
-  routes.session(wire.DeleteArtifact, async ({ info, params, about }) => {
+  routes.session(namespaceRoutes.DeleteArtifact, async ({ info, params, about }) => {
     about({ target: params.name });
     await (await api(info)).artifacts.delete(params.name);
     return undefined;
@@ -157,19 +166,19 @@ function addDepsRoutes(service: Service, api: Api, look: Look): void {
       return result;
     });
   };
-  routes.session(wire.ListDeps, ({ info }) => look(info, async ({ deps }) => ({ deps: await deps.list() })));
-  routes.session(wire.DepsStatus, async ({ info }) => (await api(info)).deps.status());
-  routes.session(wire.AddDeps, async ({ info, body: { requirements }, about, context }) => {
+  routes.session(namespaceRoutes.ListDeps, ({ info }) => look(info, async ({ deps }) => ({ deps: await deps.list() })));
+  routes.session(namespaceRoutes.DepsStatus, async ({ info }) => (await api(info)).deps.status());
+  routes.session(namespaceRoutes.AddDeps, async ({ info, body: { requirements }, about, context }) => {
     about({ target: requirements.join(' ').slice(0, 500) });
     checkUnlocked(info);
     return await change(info, context, (deps) => (options) => deps.add(requirements, options));
   });
-  routes.session(wire.RemoveDep, async ({ info, params: { name }, about, context }) => {
+  routes.session(namespaceRoutes.RemoveDep, async ({ info, params: { name }, about, context }) => {
     about({ target: name });
     checkUnlocked(info);
     return await change(info, context, (deps) => (options) => deps.remove(name, options));
   });
-  routes.session(wire.SyncDeps, async ({ info, context }) =>
+  routes.session(namespaceRoutes.SyncDeps, async ({ info, context }) =>
     change(info, context, (deps) => (options) => deps.sync(options)),
   );
 }
@@ -182,10 +191,10 @@ function checkUnlocked({ settings }: SessionInfo): void {
 /** All that a user has, or one kind of it: a page of each. */
 async function contentsOf(
   { tools, skills, artifacts, deps }: NamespacesApi,
-  only: wire.ThingKind | undefined,
+  only: namespaceRoutes.ThingKind | undefined,
   page: Page,
 ) {
-  const wants = (kind: wire.ThingKind) => only === undefined || only === kind;
+  const wants = (kind: namespaceRoutes.ThingKind) => only === undefined || only === kind;
   const [ofTools, ofSkills, ofArtifacts] = [
     pageOf(wants('tools') ? (await tools.list()).toSorted(byName) : [], page),
     pageOf(wants('skills') ? await skills.list() : [], page),

@@ -1,13 +1,13 @@
 /** The server as its administrators see it: how it does, and its end. */
 
-import * as wire from '../../../protocol/api/server-routes.ts';
+import * as serverRoutes from '../../../protocol/api/server-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { failureOf } from '../failure.ts';
 import type { Service } from '../service.ts';
 
 /** What the server knows of its own life. */
 export interface ServerLife {
-  facts(): Pick<wire.ServerStatus, 'pid' | 'startedAt' | 'url' | 'dataDir' | 'storage' | 'graceMs'> & {
+  facts(): Pick<serverRoutes.ServerStatus, 'pid' | 'startedAt' | 'url' | 'dataDir' | 'storage' | 'graceMs'> & {
     readonly maxKernels: number;
   };
   /** Begins its end, or hurries it. Returns at once. */
@@ -17,7 +17,7 @@ export interface ServerLife {
 }
 
 export function addServerRoutes({ routes, host, stopping, version }: Service, life: ServerLife): void {
-  routes.add(wire.GetServer, async () => {
+  routes.add(serverRoutes.GetServer, async () => {
     const { maxKernels, ...facts } = life.facts();
     const { pool, running, queued } = await host.metrics();
     const { live, spare, hibernated } = pool;
@@ -31,7 +31,7 @@ export function addServerRoutes({ routes, host, stopping, version }: Service, li
     };
   });
 
-  routes.add(wire.StopServerRoute, async ({ body: { pid, graceMs }, about }) => {
+  routes.add(serverRoutes.StopServerRoute, async ({ body: { pid, graceMs }, about }) => {
     about({ target: `process ${pid}` });
     const own = life.facts().pid;
     if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
@@ -39,7 +39,7 @@ export function addServerRoutes({ routes, host, stopping, version }: Service, li
     return undefined;
   });
 
-  routes.add(wire.GetServerEnd, async () => {
+  routes.add(serverRoutes.GetServerEnd, async () => {
     const failed = await life.saved;
     return failed ? { failure: failureOf(failed).error } : {};
   });

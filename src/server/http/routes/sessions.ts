@@ -1,6 +1,6 @@
 /** Sessions: make, list, look at, change, delete and fork them. */
 
-import * as wire from '../../../protocol/api/session-routes.ts';
+import * as sessionRoutes from '../../../protocol/api/session-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { SessionSettings } from '../../../protocol/session-info.ts';
 import { requireScope, rightOf } from '../../access/rights.ts';
@@ -11,7 +11,7 @@ import { resolveShares } from '../shares.ts';
 export function addSessionRoutes(service: Service): void {
   const { routes, host, access, kernels, membersMay } = service;
 
-  routes.add(wire.CreateSession, async ({ body = {}, principal, about, context }) => {
+  routes.add(sessionRoutes.CreateSession, async ({ body = {}, principal, about, context }) => {
     requireScope(principal, 'manage');
     checkPrivileges(principal, body, membersMay);
     const { shares, ...wanted } = body;
@@ -21,7 +21,7 @@ export function addSessionRoutes(service: Service): void {
     return created ? session : context.json(session, 200);
   });
 
-  routes.add(wire.ListSessions, async ({ query, principal }) => {
+  routes.add(sessionRoutes.ListSessions, async ({ query, principal }) => {
     requireScope(principal, 'view');
     const { label, owner, ...wanted } = query;
     const labels = label === undefined ? {} : { labels: labelsOf(label) };
@@ -33,26 +33,26 @@ export function addSessionRoutes(service: Service): void {
     );
   });
 
-  routes.add(wire.ListAgents, async ({ principal }) => {
+  routes.add(sessionRoutes.ListAgents, async ({ principal }) => {
     requireScope(principal, 'view');
     return { agents: await host.agents(principal.userId) };
   });
 
-  routes.session(wire.GetSession, async ({ info }) => info);
+  routes.session(sessionRoutes.GetSession, async ({ info }) => info);
 
-  routes.session(wire.UpdateSession, async ({ info, body, principal }) => {
+  routes.session(sessionRoutes.UpdateSession, async ({ info, body, principal }) => {
     const { shares, ...wanted } = body;
     if (wanted.limits) await kernels.admitChange(info, SessionSettings.shape.limits.parse(wanted.limits));
     const change = { ...wanted, ...(await resolveShares(shares, access.users)) };
     return await host.update(info.id, change, { by: principal.userId });
   });
 
-  routes.session(wire.DeleteSession, async ({ info }) => {
+  routes.session(sessionRoutes.DeleteSession, async ({ info }) => {
     await host.delete(info.id);
     return undefined;
   });
 
-  routes.session(wire.ConfirmFork, async ({ info, principal }) => {
+  routes.session(sessionRoutes.ConfirmFork, async ({ info, principal }) => {
     // What it lets the code use is the owner's, and nobody else's to give.
     if (principal.userId !== info.ownerId) {
       throw new CellaError('FORBIDDEN', `Only its owner confirms session ${info.id}.`, {
@@ -63,7 +63,7 @@ export function addSessionRoutes(service: Service): void {
     return await host.confirm(info.id, { by: principal.userId });
   });
 
-  routes.session(wire.ForkSession, async ({ info, body, principal, about }) => {
+  routes.session(sessionRoutes.ForkSession, async ({ info, body, principal, about }) => {
     requireScope(principal, 'manage');
     // It is the forker's own from here on, with all that its parent was allowed.
     checkPrivileges(principal, info.settings, membersMay);
