@@ -7,7 +7,7 @@ import { Agent, createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { openAccess } from '../src/server/access/access.ts';
+import { openAccess } from '../src/server/access/access-control.ts';
 import { Models } from '../src/server/gateway/models.ts';
 import { FileStorage } from '../src/storage/file/storage.ts';
 

@@ -14,24 +14,22 @@ import type { GatewaySettings, LogLevel, Privilege } from '../settings/settings-
 import type { Storage } from '../storage/contract.ts';
 import { storageMoved } from '../storage/file/file-errors.ts';
 import { FileStorage } from '../storage/file/storage.ts';
-import { openAccess } from './access/access.ts';
-import type { Access, Audit } from './access/contract.ts';
-import type { RateOptions } from './access/rates.ts';
-import { StorageQuota } from './access/storage-quota.ts';
+import { type AccessControl, type AuditLog, openAccess } from './access/access-control.ts';
 import { Peers } from './cluster/peers.ts';
-import type { GivenKeys } from './credentials/keyring.ts';
+import type { EnvironmentKeys } from './credentials/master-key.ts';
 import { checkExposure, nameFor, nameIn, readTls } from './exposure.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
 import { checkFolderRights } from './folder-rights.ts';
 import { ModelCounts } from './gateway/model-counts.ts';
 import { Models } from './gateway/models.ts';
-import { holdingsOf } from './holdings.ts';
 import { KernelQuota } from './http/kernel-quota.ts';
 import { type Logger, openLogs } from './http/logs.ts';
 import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
 import type { HttpLimits } from './http/options.ts';
 import type { ServerLife } from './http/routes/server.ts';
 import { HttpServer } from './http/server.ts';
+import { StorageQuota } from './quotas/storage-quota.ts';
+import type { RateOptions } from './request-limits.ts';
 import { type AgentOptions, AgentService } from './runners/agent-service.ts';
 import { OrphanedFiles } from './sessions/orphaned-files.ts';
 import { SessionManager } from './sessions/session-manager.ts';
@@ -40,6 +38,7 @@ import { StopWish } from './stop-wish.ts';
 import { StorageProbe } from './storage-probe.ts';
 import { AgentProfiles } from './turns/agent-profiles.ts';
 import type { TurnRunner } from './turns/session-turns.ts';
+import { storedDataOf } from './user-data.ts';
 
 export interface ServeOptions {
   readonly version: string;
@@ -58,7 +57,7 @@ export interface ServeOptions {
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly quotas?: Quotas | undefined;
   /** What credentials are encrypted with, in place of the file `master-key` in the data folder. */
-  readonly masterKey?: GivenKeys | undefined;
+  readonly masterKey?: EnvironmentKeys | undefined;
   /** How agents get to their models. */
   readonly gateway?: GatewaySettings | undefined;
   /** Requests of one token: so many at once, and then so many a second. */
@@ -150,7 +149,7 @@ async function serveUntil(
       onFailure: onLeftover,
     }),
   };
-  const refused: Audit['refused'] = (refusal) => access.audit.refused(refusal);
+  const refused: AuditLog['refused'] = (refusal) => access.audit.refused(refusal);
   let staff: AgentService | undefined;
   const agents: TurnRunner = {
     run: async (task) => {
@@ -188,7 +187,7 @@ async function serveUntil(
     checkpoints: storage.checkpoints,
     transcripts: storage.transcripts,
     events: storage.events,
-    holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
+    holdingsOf: (userId) => storedDataOf({ host, storage, dataDir }, userId),
   });
   const { log } = logs;
   const kernels = new KernelQuota(access.quotas, host);
@@ -299,13 +298,13 @@ function asCellaError(error: unknown): CellaError {
   return error instanceof CellaError ? error : new CellaError('INTERNAL', messageOf(error), { cause: error });
 }
 
-async function loginUrlOf(access: Access, url: string): Promise<string> {
+async function loginUrlOf(access: AccessControl, url: string): Promise<string> {
   const { code } = await access.logins.createCode(access.daemon());
   return `${url}/login?code=${encodeURIComponent(code)}`;
 }
 
 /** Now and then, what is over is removed. */
-function sweeping(access: Access, log: Logger, everyMs: number): Disposable {
+function sweeping(access: AccessControl, log: Logger, everyMs: number): Disposable {
   const sweep = () => access.sweep().catch((error) => log.warn({ err: error }, 'sweep'));
   const timer = setInterval(() => void sweep(), everyMs);
   timer.unref();

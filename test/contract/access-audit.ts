@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import type { AuditEntry } from '../../src/protocol/access-models.ts';
-import { AUDIT_KEY } from '../../src/server/access/audit.ts';
+import { AUDIT_KEY } from '../../src/server/access/audit-log.ts';
 import { AgentKey } from '../../src/session/session-options.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';
 import { collect, failureOf, type OpenStorage } from './storage-samples.ts';

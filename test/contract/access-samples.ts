@@ -5,15 +5,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { CreateToken, Role } from '../../src/protocol/access-models.ts';
-import { type AccessOptions, openAccess } from '../../src/server/access/access.ts';
-import type { Access, Principal } from '../../src/server/access/contract.ts';
+import {
+  type AccessControl,
+  type AccessOptions,
+  openAccess,
+  type Principal,
+} from '../../src/server/access/access-control.ts';
 import type { Storage } from '../../src/storage/contract.ts';
 import { type OpenStorage, onePlace } from './storage-samples.ts';
 
 export interface AccessPlace {
   readonly dataDir: string;
   /** Another storage and another access on the same place, as after a restart or in another daemon. */
-  readonly again: (options?: Partial<AccessOptions>) => Promise<{ access: Access; storage: Storage }>;
+  readonly again: (options?: Partial<AccessOptions>) => Promise<{ access: AccessControl; storage: Storage }>;
 }
 
 /** A fresh place; all that is opened on it is closed after the test. */
@@ -30,13 +34,13 @@ export function accessPlace(open: OpenStorage): AccessPlace {
   return { dataDir, again };
 }
 
-export async function openedAccess(open: OpenStorage, options?: Partial<AccessOptions>): Promise<Access> {
+export async function openedAccess(open: OpenStorage, options?: Partial<AccessOptions>): Promise<AccessControl> {
   return (await accessPlace(open).again(options)).access;
 }
 
 /** A user with a token, and who it is. */
 export async function newUser(
-  access: Access,
+  access: AccessControl,
   name: string,
   role: Role = 'member',
   token: Partial<CreateToken> = {},

@@ -1,12 +1,13 @@
 /** Tokens of executors: each is good for one task, and ends with it. */
 
 import { expect, it } from 'vitest';
-import type { Access } from '../../src/server/access/contract.ts';
+import type { AccessControl } from '../../src/server/access/access-control.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';
 import { failureOf, type OpenStorage } from './storage-samples.ts';
 
 const binding = { session: 'ses_1', task: 'trn_1', executor: 'wrk_1' };
-const refusal = async (access: Access, token: string) => (await failureOf(access.sessionTokens.check(token))).details;
+const refusal = async (access: AccessControl, token: string) =>
+  (await failureOf(access.sessionTokens.check(token))).details;
 
 export function sessionTokenContract(open: OpenStorage): void {
   it('tell what they are bound to, in another daemon and after a restart too', async () => {
@@ -94,7 +95,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     const token = await here.sessionTokens.issue(principal, binding, { mostUses: 5 });
     const calls = Array.from({ length: 12 }, (_, index) => (index % 2 ? here : there).sessionTokens.check(token));
     // Whoever only looks takes nobody's call.
-    await Promise.all(Array.from({ length: 6 }, () => here.sessionTokens.look(token)));
+    await Promise.all(Array.from({ length: 6 }, () => here.sessionTokens.peek(token)));
     const outcomes = await Promise.allSettled(calls);
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
     expect(await refusal(here, token)).toEqual({ reason: 'used_up' });

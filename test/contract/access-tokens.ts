@@ -2,13 +2,12 @@
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { openAccess } from '../../src/server/access/access.ts';
-import type { Access } from '../../src/server/access/contract.ts';
+import { type AccessControl, openAccess } from '../../src/server/access/access-control.ts';
 import type { DocumentStore } from '../../src/storage/contract.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';
 import { failureOf, type OpenStorage } from './storage-samples.ts';
 
-const refusal = async (access: Access, token: string): Promise<string> =>
+const refusal = async (access: AccessControl, token: string): Promise<string> =>
   (await failureOf(access.authenticate(token))).code;
 
 export function tokenContract(open: OpenStorage): void {

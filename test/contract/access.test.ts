@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createClient } from '@redis/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CellaError } from '../../src/protocol/errors.ts';
-import { openAccess } from '../../src/server/access/access.ts';
+import { openAccess } from '../../src/server/access/access-control.ts';
 import type { Storage } from '../../src/storage/contract.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';

@@ -14,8 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openAccess } from '../../src/server/access/access.ts';
-import type { Access, Principal } from '../../src/server/access/contract.ts';
+import { type AccessControl, openAccess, type Principal } from '../../src/server/access/access-control.ts';
 import { type CredentialOptions, Credentials } from '../../src/server/credentials/credentials.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { newUser } from '../contract/access-samples.ts';
@@ -28,7 +27,7 @@ const KEY = 'sk-ant-CANARY-0123456789';
 const base64 = (bytes = 32) => randomBytes(bytes).toString('base64');
 
 interface Place {
-  readonly access: Access;
+  readonly access: AccessControl;
   readonly storage: FileStorage;
   readonly dataDir: string;
   readonly ada: Principal;

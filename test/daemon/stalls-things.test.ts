@@ -1,7 +1,7 @@
 /** Nothing that a user keeps stops the event loop when code lists it: artifacts and skills, also those of older servers, and what tools give. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openAccess } from '../../src/server/access/access.ts';
+import { openAccess } from '../../src/server/access/access-control.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { scratchFolder } from '../support/session.ts';
 import { Server } from '../support/stall-rows.ts';

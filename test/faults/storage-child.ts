@@ -8,7 +8,7 @@ import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CellaError } from '../../src/protocol/errors.ts';
-import { openAccess } from '../../src/server/access/access.ts';
+import { openAccess } from '../../src/server/access/access-control.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { manifest, segmentOf } from './storage-data.ts';
 import { dieBeforeStep } from './storage-steps.ts';

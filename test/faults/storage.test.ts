@@ -5,7 +5,7 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { openAccess } from '../../src/server/access/access.ts';
+import { openAccess } from '../../src/server/access/access-control.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { collect, failureOf, save } from '../contract/storage-samples.ts';
 import { eventually } from '../support/attack.ts';

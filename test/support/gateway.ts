@@ -7,8 +7,12 @@ import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import type { Quotas } from '../../src/protocol/access-models.ts';
 import { providers } from '../../src/protocol/enums.ts';
-import { openAccess } from '../../src/server/access/access.ts';
-import type { Access, Principal, TokenBinding } from '../../src/server/access/contract.ts';
+import {
+  type AccessControl,
+  openAccess,
+  type Principal,
+  type TokenBinding,
+} from '../../src/server/access/access-control.ts';
 import type { GateOf } from '../../src/server/gateway/gateway.ts';
 import { Models, type ModelsOptions } from '../../src/server/gateway/models.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
@@ -41,7 +45,7 @@ export interface Person {
 
 export class Gateway {
   readonly dataDir: string;
-  readonly access: Access;
+  readonly access: AccessControl;
   readonly models: Models;
   readonly socket: string;
   readonly server: Server;
@@ -49,7 +53,7 @@ export class Gateway {
 
   private constructor(parts: {
     dataDir: string;
-    access: Access;
+    access: AccessControl;
     models: Models;
     socket: string;
     server: Server;

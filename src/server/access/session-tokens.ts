@@ -6,13 +6,19 @@
 import { z } from 'zod';
 import { UserId } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import { Collection, type Found } from './collection.ts';
-import type { Rates, SessionTokenOptions, SessionTokens, TokenBinding, Users } from './contract.ts';
-import { isAlive, isOver } from './expiry.ts';
-import { digestOf, newId, newSecret, sameDigest } from './secret.ts';
-import { parseSessionToken, sessionTokenText } from './session-token-text.ts';
-import { UseCounts } from './use-counts.ts';
+import type { Rates, SessionTokenOptions, SessionTokens, TokenBinding, Users } from './access-control.ts';
+import {
+  digestOf,
+  isAlive,
+  isOver,
+  newId,
+  newSecret,
+  parseSessionToken,
+  sameDigest,
+  sessionTokenText,
+} from './secrets.ts';
 
 const REFUSED: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 const TTL_MS = 24 * 3_600_000;
@@ -32,7 +38,7 @@ const StoredSessionToken = z.object({
 });
 type StoredSessionToken = z.infer<typeof StoredSessionToken>;
 
-interface Parts {
+interface SessionTokensOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
   readonly users: Pick<Users, 'find'>;
@@ -43,11 +49,11 @@ interface Parts {
 export class StoredSessionTokens implements SessionTokens {
   readonly #tokens: Collection<StoredSessionToken>;
   readonly #clock: Clock;
-  readonly #users: Parts['users'];
+  readonly #users: SessionTokensOptions['users'];
   readonly #failures: Rates;
   readonly #counts = new UseCounts((id, uses) => this.#count(id, uses));
 
-  constructor({ documents, clock, users, failures }: Parts) {
+  constructor({ documents, clock, users, failures }: SessionTokensOptions) {
     this.#failures = failures;
     this.#tokens = new Collection(documents, 'session-tokens', StoredSessionToken);
     this.#clock = clock;
@@ -89,7 +95,7 @@ export class StoredSessionTokens implements SessionTokens {
     }
   }
 
-  async look(token: string): Promise<TokenBinding> {
+  async peek(token: string): Promise<TokenBinding> {
     return bindingOf((await this.#good(token)).value);
   }
 
@@ -182,4 +188,38 @@ function refused(reason: 'unknown' | 'expired' | 'user' | 'used_up', what: strin
     details: { reason },
     advice: 'A session token is good for one task; send another prompt, which gets one of its own.',
   });
+}
+
+/** Adds to what is kept, where it is still there. */
+type Write = (id: string, uses: number) => Promise<void>;
+
+/** What comes meanwhile goes into the same write. */
+const GATHER_MS = 1000;
+
+class UseCounts {
+  readonly #write: Write;
+  #waiting = new Map<string, number>();
+  #writing: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(write: Write) {
+    this.#write = write;
+  }
+
+  add(id: string): void {
+    this.#waiting.set(id, (this.#waiting.get(id) ?? 0) + 1);
+    this.#timer ??= setTimeout(() => void this.flush(), GATHER_MS).unref();
+  }
+
+  /** Resolves when all is written that was counted before. */
+  flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const counted = this.#waiting;
+    this.#waiting = new Map();
+    this.#writing = this.#writing.then(async () => {
+      for (const [id, uses] of counted) await this.#write(id, uses).catch(() => {}); // a count is worth no failed call
+    });
+    return this.#writing;
+  }
 }

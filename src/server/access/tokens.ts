@@ -3,14 +3,22 @@
 import { z } from 'zod';
 import { CreateToken, Scope, type TokenInfo, UserId } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { parsed } from '../parsed.ts';
-import { Collection, type Found } from './collection.ts';
-import type { CreatedToken, Principal, Tokens, Users } from './contract.ts';
-import { isAlive, isOver } from './expiry.ts';
-import { closed, requireScope, scopesOf } from './rights.ts';
-import { digestOf, newId, newSecret, sameDigest } from './secret.ts';
-import { parseToken, type TokenParts, tokenText } from './token-text.ts';
+import type { CreatedToken, Principal, Tokens, Users } from './access-control.ts';
+import { requireScope, scopesOf, withImpliedScopes } from './authorization.ts';
+import {
+  digestOf,
+  isAlive,
+  isOver,
+  newId,
+  newSecret,
+  parseToken,
+  sameDigest,
+  type TokenParts,
+  tokenText,
+} from './secrets.ts';
 
 const MOST_TOKENS = 200;
 const TOUCH_MS = 60_000;
@@ -28,7 +36,7 @@ const StoredToken = z.object({
 });
 type StoredToken = z.infer<typeof StoredToken>;
 
-interface Parts {
+interface TokensOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
   readonly users: Pick<Users, 'get' | 'find'>;
@@ -37,10 +45,10 @@ interface Parts {
 export class StoredTokens implements Tokens {
   readonly #tokens: Collection<StoredToken>;
   readonly #clock: Clock;
-  readonly #users: Parts['users'];
+  readonly #users: TokensOptions['users'];
   readonly #touching = new Map<string, Promise<unknown>>();
 
-  constructor({ documents, clock, users }: Parts) {
+  constructor({ documents, clock, users }: TokensOptions) {
     this.#tokens = new Collection(documents, 'tokens', StoredToken);
     this.#clock = clock;
     this.#users = users;
@@ -52,7 +60,7 @@ export class StoredTokens implements Tokens {
     requireNoLogin(by, user);
     const { id: userId, role } = await this.#users.get(by, user);
     const allowed = scopesOf(role).filter((scope) => by.scopes.includes(scope));
-    const wanted = scopes ? closed(scopes) : allowed;
+    const wanted = scopes ? withImpliedScopes(scopes) : allowed;
     const refused = wanted.find((scope) => !allowed.includes(scope));
     if (refused) throw new CellaError('FORBIDDEN', `A token of ${user} made here cannot have the scope ${refused}.`);
     await this.#makeRoom(userId);
@@ -76,7 +84,7 @@ export class StoredTokens implements Tokens {
     const own = found?.value.userId === by.userId;
     if (!found || (!own && !by.scopes.includes('admin'))) throw unknown(tokenId);
     // Whoever holds a token may always throw it away.
-    if (by.credential.id !== tokenId) requireScope(by, 'tokens');
+    if (by.authMethod.id !== tokenId) requireScope(by, 'tokens');
     if (!(await this.#tokens.delete(tokenId))) throw unknown(tokenId);
   }
 
@@ -175,7 +183,7 @@ function infoOf(
 }
 
 /** A token would outlive the login: its end would be no end. */
-function requireNoLogin({ credential }: Principal, user: string): void {
+function requireNoLogin({ authMethod: credential }: Principal, user: string): void {
   if (credential.kind !== 'login') return;
   const advice = `With a token: \`cella tokens create\`. Who has none asks an admin: \`cella tokens create --user ${user}\`.`;
   throw new CellaError('FORBIDDEN', 'A login of a browser cannot make a token.', { advice });

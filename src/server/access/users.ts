@@ -2,17 +2,17 @@
 
 import { CreateUser, UpdateUser, User, UserId, UserName } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { parsed } from '../parsed.ts';
-import { Collection, type Found } from './collection.ts';
-import type { Page, PageOptions, Principal, Users } from './contract.ts';
-import { requireScope } from './rights.ts';
-import { newId } from './secret.ts';
+import type { Principal, UserPage, UserPageOptions, Users } from './access-control.ts';
+import { requireScope } from './authorization.ts';
+import { newId } from './secrets.ts';
 
 /** The user whose token lies in the data folder. */
 export const LOCAL = 'local';
 
-interface Parts {
+interface UsersOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
   /** Called after a user is gone, with its id: removes what gave access to it. */
@@ -22,9 +22,9 @@ interface Parts {
 export class StoredUsers implements Users {
   readonly #users: Collection<User>;
   readonly #clock: Clock;
-  readonly #forget: Parts['forget'];
+  readonly #forget: UsersOptions['forget'];
 
-  constructor({ documents, clock, forget }: Parts) {
+  constructor({ documents, clock, forget }: UsersOptions) {
     this.#users = new Collection(documents, 'users', User);
     this.#clock = clock;
     this.#forget = forget;
@@ -47,7 +47,7 @@ export class StoredUsers implements Users {
     return (await this.#need(own ? by.userId : nameOrId)).value;
   }
 
-  async list(by: Principal, options: PageOptions = {}): Promise<Page<User>> {
+  async list(by: Principal, options: UserPageOptions = {}): Promise<UserPage<User>> {
     requireScope(by, 'admin');
     const { items, ...rest } = await this.#users.page(options);
     return { items: items.map(({ value }) => value), ...rest };

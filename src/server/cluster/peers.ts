@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { DocumentStore, Lock, Storage } from '../../storage/contract.ts';
-import { Hops } from './hop.ts';
+import { Hops } from './forward-mark.ts';
 
 const PEERS = 'daemons';
 const SECRETS = 'daemon-secrets';
@@ -24,7 +24,7 @@ export type Peer = z.infer<typeof Peer>;
 
 type States = ReadonlyMap<string, SessionInfo['state']>;
 
-interface Facts {
+interface PeerAnnouncement {
   readonly url: string;
   readonly version: string;
   /** The sessions with live kernels, as they are now. */
@@ -36,7 +36,7 @@ const TELL_MS = 1000;
 
 export class Peers implements AsyncDisposable {
   readonly id: string;
-  readonly hops: Hops;
+  readonly forwardSigner: Hops;
   /** Which storage it is that they share: another one, or one that was emptied, has another. */
   readonly storageId: string;
   readonly #storage: Storage;
@@ -49,7 +49,7 @@ export class Peers implements AsyncDisposable {
     this.#storage = storage;
     this.#lock = lock;
     this.id = storage.locks.id;
-    this.hops = new Hops(secret);
+    this.forwardSigner = new Hops(secret);
     this.storageId = createHash('sha256').update(secret).digest('hex');
   }
 
@@ -63,7 +63,7 @@ export class Peers implements AsyncDisposable {
   }
 
   /** From here on others send here what is for the sessions that this server has. */
-  async announce(facts: Facts): Promise<void> {
+  async announce(facts: PeerAnnouncement): Promise<void> {
     await this.#tell(facts);
     // While it stood still, others may have taken it for one that has ended.
     this.#lock.watch(() => {
@@ -79,10 +79,10 @@ export class Peers implements AsyncDisposable {
   async find(id: string): Promise<Peer | undefined> {
     const found = await this.#storage.documents.get(PEERS, id);
     const peer = Peer.safeParse(found?.value);
-    return peer.success && (await this.isThere(id)) ? peer.data : undefined;
+    return peer.success && (await this.isAlive(id)) ? peer.data : undefined;
   }
 
-  async isThere(id: string): Promise<boolean> {
+  async isAlive(id: string): Promise<boolean> {
     return (await this.#storage.locks.holder(lockOf(id))) !== undefined;
   }
 
@@ -91,7 +91,7 @@ export class Peers implements AsyncDisposable {
     const states = new Map<string, SessionInfo['state']>();
     for (const { id, value } of await this.#all()) {
       const peer = Peer.safeParse(value);
-      if (id === this.id || !peer.success || !(await this.isThere(id))) continue;
+      if (id === this.id || !peer.success || !(await this.isAlive(id))) continue;
       for (const [session, state] of Object.entries(peer.data.live)) states.set(session, state);
     }
     return states;
@@ -105,7 +105,7 @@ export class Peers implements AsyncDisposable {
     await this.#lock.release().catch(() => {});
   }
 
-  async #tell({ url, version, live }: Facts): Promise<void> {
+  async #tell({ url, version, live }: PeerAnnouncement): Promise<void> {
     const peer: Peer = { url, version, live: await live() };
     const text = JSON.stringify(peer);
     if (text === this.#told) return;
@@ -115,7 +115,7 @@ export class Peers implements AsyncDisposable {
 
   async #sweep(): Promise<void> {
     for (const { id } of await this.#all()) {
-      if (!(await this.isThere(id))) await this.#storage.documents.delete(PEERS, id);
+      if (!(await this.isAlive(id))) await this.#storage.documents.delete(PEERS, id);
     }
   }
 
@@ -133,4 +133,97 @@ async function secretOf(documents: DocumentStore): Promise<string> {
   const kept = z.object({ secret: z.string().min(43) }).safeParse((await documents.get(SECRETS, SECRET))?.value);
   if (kept.success) return kept.data.secret;
   throw new CellaError('STORAGE_FAILED', `The secret of the servers in storage (${SECRETS}/${SECRET}) cannot be read.`);
+}
+
+interface Watched extends Disposable {
+  /** Aborted when the server is no longer there. */
+  readonly gone: AbortSignal;
+}
+
+export interface PeerAddress {
+  readonly id: string;
+  readonly url: string;
+}
+
+interface PeerMonitorOptions {
+  /** Whether it holds the lock of its name. A process that was stopped may keep that for long. */
+  readonly isAlive: (id: string) => Promise<boolean>;
+  /** Whether it answers a request, whatever else it does. */
+  readonly answers: (other: PeerAddress, signal: AbortSignal) => Promise<boolean>;
+}
+
+interface Watch {
+  readonly other: PeerAddress;
+  readonly gone: AbortController;
+  users: number;
+  /** When it has answered last, and whether it is being asked. */
+  answeredAt: number;
+  asking: boolean;
+}
+
+const LOOK_MS = 1000;
+/** How long after its last answer it is asked again, and how long all in all it may say nothing. */
+const ASK_AFTER_MS = 10_000;
+const LONGEST_SILENCE_MS = 30_000;
+
+export class PeerMonitor implements Disposable {
+  readonly #options: PeerMonitorOptions;
+  readonly #watches = new Map<string, Watch>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: PeerMonitorOptions) {
+    this.#options = options;
+  }
+
+  /** Until it is disposed of, which may be done again. */
+  watch(other: PeerAddress): Watched {
+    const { id } = other;
+    const fresh = { other, gone: new AbortController(), users: 0, answeredAt: performance.now(), asking: false };
+    const watch: Watch = this.#watches.get(id) ?? fresh;
+    this.#watches.set(id, watch);
+    watch.users++;
+    this.#timer ??= setTimeout(() => void this.#look(), LOOK_MS).unref();
+    let watched = true;
+    return {
+      gone: watch.gone.signal,
+      [Symbol.dispose]: () => {
+        if (watched && --watch.users === 0 && this.#watches.get(id) === watch) this.#watches.delete(id);
+        watched = false;
+      },
+    };
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#watches.clear();
+  }
+
+  async #look(): Promise<void> {
+    await Promise.all([...this.#watches].map(([id, watch]) => this.#lookAt(id, watch)));
+    this.#timer = this.#watches.size > 0 ? setTimeout(() => void this.#look(), LOOK_MS).unref() : undefined;
+  }
+
+  async #lookAt(id: string, watch: Watch): Promise<void> {
+    const silentMs = performance.now() - watch.answeredAt;
+    if (silentMs >= LONGEST_SILENCE_MS) {
+      return this.#giveUp(id, watch, `it has not answered for ${LONGEST_SILENCE_MS / 1000} s`);
+    }
+    if (silentMs >= ASK_AFTER_MS && !watch.asking) void this.#ask(watch);
+    // Storage that is away says nothing of others.
+    if (await this.#options.isAlive(id).catch(() => true)) return;
+    this.#giveUp(id, watch, 'it is no longer there');
+  }
+
+  async #ask(watch: Watch): Promise<void> {
+    watch.asking = true;
+    const deadline = AbortSignal.timeout(ASK_AFTER_MS);
+    const answered = await this.#options.answers(watch.other, deadline).catch(() => false); // as if it had said nothing
+    watch.asking = false;
+    if (answered) watch.answeredAt = performance.now();
+  }
+
+  #giveUp(id: string, watch: Watch, why: string): void {
+    if (this.#watches.get(id) === watch) this.#watches.delete(id);
+    watch.gone.abort(new Error(why));
+  }
 }

@@ -13,14 +13,12 @@ import {
 } from '../../protocol/access-models.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import { Collection, type Found } from '../access/collection.ts';
-import type { Principal, Users } from '../access/contract.ts';
-import { requireScope } from '../access/rights.ts';
+import type { Principal, Users } from '../access/access-control.ts';
+import { requireScope } from '../access/authorization.ts';
 import { parsed } from '../parsed.ts';
-import { keyFilePath } from './key-file.ts';
-import { type GivenKeys, Keyring } from './keyring.ts';
-import { Sealed, seal, unseal } from './seal.ts';
+import { type EnvironmentKeys, Keyring, keyFilePath, Sealed, seal, unseal } from './master-key.ts';
 
 const Stored = z.object({
   userId: UserId,
@@ -36,7 +34,7 @@ export interface CredentialOptions {
   readonly users: Pick<Users, 'get'>;
   /** Where `master-key` lies, unless a key is given. */
   readonly dataDir: string;
-  readonly masterKey?: GivenKeys | undefined;
+  readonly masterKey?: EnvironmentKeys | undefined;
   readonly clock?: Clock;
 }
 
@@ -110,7 +108,7 @@ export class Credentials {
   }
 
   async #rotate(): Promise<Rotation> {
-    await this.#keys.renew();
+    await this.#keys.rotate();
     const left: Rotation['left'] = [];
     let rotated = 0;
     for await (const found of this.#stored.all()) {
@@ -119,7 +117,7 @@ export class Credentials {
       else left.push({ userId, provider });
     }
     // An older key may yet be needed for those.
-    if (left.length === 0) await this.#keys.forgetOld();
+    if (left.length === 0) await this.#keys.prune();
     return { rotated, left };
   }
 

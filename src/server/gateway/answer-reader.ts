@@ -10,7 +10,7 @@ import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Hold } from '../held-bytes.ts';
+import type { ByteReservation } from '../request-limits.ts';
 import { type FieldRules, FieldWatch, refusedAnswer } from './fields.ts';
 import { KeyWatch } from './key-watch.ts';
 import { bodyOf } from './refusal.ts';
@@ -50,7 +50,7 @@ export interface AnswerReaderOptions {
   /** Whether it must come to an end as this provider ends a stream. */
   readonly mustEnd?: boolean | undefined;
   /** What is held is counted there. */
-  readonly hold?: Pick<Hold, 'be'> | undefined;
+  readonly hold?: Pick<ByteReservation, 'be'> | undefined;
 }
 
 export type Pass = (bytes: Buffer) => void;
@@ -146,7 +146,7 @@ export class JsonReader implements AnswerReader {
   push(chunk: Buffer): void {
     if (!this.#keyWatch.passes(chunk)) throw hasKey();
     this.#message.push(chunk);
-    this.#options.hold?.be(this.#message.size);
+    this.#options.hold?.resize(this.#message.size);
   }
 
   end(pass: Pass): void {
@@ -179,7 +179,7 @@ export class ErrorReader implements AnswerReader {
     this.#gathered.push(chunk);
     const { size } = this.#gathered;
     if (size > MOST_ERROR_BYTES) throw lasting(`its error is larger than ${MOST_ERROR_BYTES} bytes`);
-    this.#options.hold?.be(size);
+    this.#options.hold?.resize(size);
   }
 
   end(pass: Pass): void {
@@ -302,7 +302,7 @@ export class EventReader implements AnswerReader {
     this.#data ??= new Scanned(this.#options.rules);
     this.#data.push(piece);
     if (this.#data.size > MOST_EVENT_BYTES) throw lasting(`an event is larger than ${MOST_EVENT_BYTES} bytes`);
-    this.#options.hold?.be(this.#data.size);
+    this.#options.hold?.resize(this.#data.size);
     if (this.#data.isBroken && this.#data.size > MOST_LINE_BYTES) throw noJson();
   }
 
@@ -344,7 +344,7 @@ export class EventReader implements AnswerReader {
     else for (const piece of [Buffer.from(head), data.onOneLine(bytes), END]) take(piece);
     if (!isWaiting && this.#waiting.size > 0) this.#passWaiting(pass);
     if (this.#waiting.size > MOST_WAITING_BYTES) throw hasKey();
-    hold?.be(this.#waiting.size);
+    hold?.resize(this.#waiting.size);
   }
 
   #checkText(text: string): void {

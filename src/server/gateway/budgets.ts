@@ -3,7 +3,7 @@
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { UsageCounts } from '../../protocol/turn.ts';
-import type { QuotaKeeper, TokenBinding } from '../access/contract.ts';
+import type { QuotaKeeper, TokenBinding } from '../access/access-control.ts';
 import type { Asked } from './asked.ts';
 import { type Estimate, estimateOf } from './estimate.ts';
 import { type Claim, Reservations } from './reservations.ts';
@@ -65,7 +65,7 @@ export class Budgets {
     signal: AbortSignal,
   ): Promise<Disposable> {
     const { rules, usage, quotas } = this.#parts;
-    const { modelUsdPerDay, modelTokensPerDay } = await quotas.of(userId);
+    const { modelUsdPerDay, modelTokensPerDay } = await quotas.limitsOf(userId);
     const ofUser: Limits = { usd: modelUsdPerDay, tokens: modelTokensPerDay };
     const price = model === undefined ? undefined : rules.priceOf(model);
     if (!price && (rules.session.usd ?? ofUser.usd) !== undefined) throw unpriced(model);

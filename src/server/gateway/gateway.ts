@@ -7,10 +7,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../../storage/contract.ts';
-import type { Audit, SessionTokens, TokenBinding } from '../access/contract.ts';
-import { AtOnce } from '../at-once.ts';
+import type { AuditLog, SessionTokens, TokenBinding } from '../access/access-control.ts';
 import type { Credentials } from '../credentials/credentials.ts';
-import { HeldBytes, type Hold } from '../held-bytes.ts';
+import { ByteBudget, type ByteReservation, ConcurrencyLimit } from '../request-limits.ts';
 import { type AccountParts, account } from './account.ts';
 import { isStream, kindOf } from './answer-kind.ts';
 import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './answer-reader.ts';
@@ -33,7 +32,7 @@ export interface GatewayParts extends BudgetParts, AccountParts {
   readonly credentials: Pick<Credentials, 'reveal'>;
   readonly usage: UsageLedger;
   /** Told of calls that are refused. */
-  readonly refused?: Audit['refused'] | undefined;
+  readonly refused?: AuditLog['refused'] | undefined;
   readonly patience?: Partial<Patience> | undefined;
   /** Of one request, and of one answer. */
   readonly mostBytes?: { readonly request?: number; readonly answer?: number } | undefined;
@@ -67,11 +66,11 @@ export class ModelGateway implements AsyncDisposable {
   readonly #patience: Patience;
   readonly #upstream: Upstream;
   readonly #budgets: Budgets;
-  readonly #calls: AtOnce;
+  readonly #calls: ConcurrencyLimit;
   /** Of requests, by session. */
-  readonly #bodies: HeldBytes;
+  readonly #bodies: ByteBudget;
   /** Of answers, by session: an event, or an answer that is no stream, is held until it is checked. */
-  readonly #answers = new HeldBytes(LARGEST_AT_ONCE * MOST_ANSWER_BYTES);
+  readonly #answers = new ByteBudget(LARGEST_AT_ONCE * MOST_ANSWER_BYTES);
   readonly #ending = new AbortController();
   readonly #running = new Set<Promise<void>>();
   readonly refused = new RefusedTurns();
@@ -80,8 +79,8 @@ export class ModelGateway implements AsyncDisposable {
     this.#parts = parts;
     this.#budgets = new Budgets(parts);
     const { request = MOST_REQUEST_BYTES } = parts.mostBytes ?? {};
-    this.#calls = new AtOnce(parts.mostCalls ?? MOST_CALLS, tooManyCalls);
-    this.#bodies = new HeldBytes(LARGEST_AT_ONCE * request);
+    this.#calls = new ConcurrencyLimit(parts.mostCalls ?? MOST_CALLS, tooManyCalls);
+    this.#bodies = new ByteBudget(LARGEST_AT_ONCE * request);
     this.#patience = { ...defaultPatience, ...parts.patience };
     this.#upstream = new Upstream(this.#patience);
   }
@@ -153,11 +152,11 @@ export class ModelGateway implements AsyncDisposable {
     this.#calls.check(binding.session);
     using left = new DisposableStack();
     left.defer(this.#calls.enter(binding.session));
-    const body = left.use(this.#bodies.begin(binding.session));
+    const body = left.use(this.#bodies.reserve(binding.session));
     try {
       const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
       const added = rules.addedFields(provider);
-      const asked = await readAsked(request, door, { mostBytes, take: body.take, added, mayReach });
+      const asked = await readAsked(request, door, { mostBytes, take: body.add, added, mayReach });
       checkModel(rules, provider, asked.model);
       const counted = door.wire !== 'free';
       // Given back when it is written down what was used in its place.
@@ -189,7 +188,7 @@ export class ModelGateway implements AsyncDisposable {
     signal.throwIfAborted();
     const course = new Course(clock);
     const usage = new UsageReader(door.wire);
-    using hold = this.#answers.begin(binding.session);
+    using hold = this.#answers.reserve(binding.session);
     try {
       const answer = await this.#upstream.send({
         url: urlOf(rules.addresses[door.provider], door.target),
@@ -231,7 +230,7 @@ interface Answered {
   readonly door: Door;
   readonly key: string;
   readonly usage: UsageReader;
-  readonly hold: Hold;
+  readonly hold: ByteReservation;
   readonly streamed: boolean;
   /** Whether the provider says that it went well. */
   readonly good: boolean;

@@ -3,9 +3,9 @@
 import type { Provider } from '../../protocol/enums.ts';
 import type { GatewaySettings } from '../../settings/settings-table.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
-import type { Access, TokenBinding } from '../access/contract.ts';
+import type { AccessControl, TokenBinding } from '../access/access-control.ts';
 import { Credentials } from '../credentials/credentials.ts';
-import type { GivenKeys } from '../credentials/keyring.ts';
+import type { EnvironmentKeys } from '../credentials/master-key.ts';
 import type { Logger } from '../http/logs.ts';
 import { type GatewayParts, ModelGateway } from './gateway.ts';
 import { giveKey } from './give-key.ts';
@@ -15,9 +15,9 @@ import { UsageLedger } from './usage.ts';
 export interface ModelsOptions
   extends Pick<GatewayParts, 'onUsage' | 'patience' | 'mostBytes' | 'mostCalls' | 'clock'> {
   readonly documents: DocumentStore;
-  readonly access: Pick<Access, 'users' | 'sessionTokens' | 'quotas'> & Partial<Pick<Access, 'audit'>>;
+  readonly access: Pick<AccessControl, 'users' | 'sessionTokens' | 'quotas'> & Partial<Pick<AccessControl, 'audit'>>;
   readonly dataDir: string;
-  readonly masterKey?: GivenKeys | undefined;
+  readonly masterKey?: EnvironmentKeys | undefined;
   readonly settings?: GatewaySettings | undefined;
   readonly log?: Logger | undefined;
 }
@@ -27,7 +27,7 @@ export class Models implements AsyncDisposable {
   readonly usage: UsageLedger;
   readonly rules: GatewayRules;
   readonly gateway: ModelGateway;
-  readonly #tokens: Access['sessionTokens'];
+  readonly #tokens: AccessControl['sessionTokens'];
   readonly #log: Logger | undefined;
 
   constructor({ documents, access, dataDir, masterKey, settings, ...rest }: ModelsOptions) {

@@ -1,7 +1,7 @@
 /** Why the gateway refused the last call of a turn: an agent tells it in a provider's words, and a person is told in ours. */
 
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { CellaError, ErrorCode } from '../../protocol/errors.ts';
-import { Latest } from '../latest.ts';
 
 /** What the person who prompts, or the operator, can do something about. */
 const TOLD: ReadonlySet<ErrorCode> = new Set([
@@ -14,7 +14,7 @@ const TOLD: ReadonlySet<ErrorCode> = new Set([
 const MOST_TURNS = 1000;
 
 export class RefusedTurns {
-  readonly #refused = new Latest<string, CellaError>(MOST_TURNS);
+  readonly #refused = new BoundedMap<string, CellaError>(MOST_TURNS);
 
   note(turn: string, error: CellaError): void {
     if (!TOLD.has(error.code) && error.details.lasting !== true) return;

@@ -1,9 +1,9 @@
 /** What was used of models, by session, and by user and day: durable, and the same for all servers of a storage. */
 
 import { type DayUsage, ModelUsage, type TokenUsage, type UsageCounts } from '../../protocol/turn.ts';
+import { Collection } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import { Collection } from '../access/collection.ts';
-import type { TokenBinding } from '../access/contract.ts';
+import type { TokenBinding } from '../access/access-control.ts';
 
 /** Of names that a provider could make up. */
 const MOST_MODELS = 100;

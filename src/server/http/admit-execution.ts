@@ -9,7 +9,7 @@ export async function admitExecution(
 ): Promise<void> {
   const { ownerId } = info;
   // Read once: this is part of every execution.
-  const limits = await access.quotas.of(ownerId);
+  const limits = await access.quotas.limitsOf(ownerId);
   await access.quotas.countExecution(ownerId, limits);
   await kernels.admit(info);
   await room.admit(ownerId, 1, limits);

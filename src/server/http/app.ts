@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { Hono } from 'hono';
 import { CellaError } from '../../protocol/errors.ts';
-import { HOP_HEADER, type Hops } from '../cluster/hop.ts';
+import { FORWARD_HEADER, type Hops } from '../cluster/forward-mark.ts';
 import type { AuditTrail } from './audit-trail.ts';
 import { type Exchange, type ExchangeContext, isTls, pathOf, remoteOf } from './exchange.ts';
 import { failureResponse, toCellaError } from './failure.ts';
@@ -42,7 +42,7 @@ export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<
   app.use(async (c, next) => {
     const { method } = c.req;
     const [authorization, cookie] = [c.req.header('authorization'), c.req.header('cookie')];
-    const mark = c.req.header(HOP_HEADER);
+    const mark = c.req.header(FORWARD_HEADER);
     if (mark !== undefined) c.set('hop', hops?.read({ method, path: pathOf(c), authorization, cookie }, mark));
     await next();
   });

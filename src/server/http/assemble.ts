@@ -1,6 +1,6 @@
 /** Puts the app together: all routes, with what they work on. */
 
-import { Forwarder } from '../cluster/forwarder.ts';
+import { SessionForwarder } from '../cluster/session-forwarder.ts';
 import { isLoopback } from '../exposure.ts';
 import { makeApp } from './app.ts';
 import { AuditTrail } from './audit-trail.ts';
@@ -38,10 +38,16 @@ export function assemble(
   const metrics = new HttpMetrics(host, options.agentNumbers, access.audit);
   const trail = new AuditTrail(access.audit);
   const { peers } = options;
-  const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics, trail, hops: peers?.hops });
+  const app = makeApp({
+    hosts: { loopback: isLoopback(address), names },
+    log,
+    metrics,
+    trail,
+    hops: peers?.forwardSigner,
+  });
   const { adminTokenPath } = access;
   const sockets = { patienceMs, bufferBytes, ending };
-  const forwarder = peers && new Forwarder({ peers, host, adminTokenPath, sockets });
+  const forwarder = peers && new SessionForwarder({ peers, host, adminTokenPath, sockets });
   ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
   const routes = new Routes(app, {
     access,

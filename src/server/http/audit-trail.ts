@@ -2,8 +2,8 @@
 
 import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { ErrorCode } from '../../protocol/errors.ts';
-import { credentialText } from '../access/audit.ts';
-import type { Audit, Refusal } from '../access/contract.ts';
+import type { AuditLog, Refusal } from '../access/access-control.ts';
+import { authMethodText } from '../access/audit-log.ts';
 import { type ExchangeContext, remoteOf } from './exchange.ts';
 import { toCellaError } from './failure.ts';
 
@@ -32,9 +32,9 @@ const INVALID: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 export class AuditTrail {
-  readonly #audit: Audit;
+  readonly #audit: AuditLog;
 
-  constructor(audit: Audit) {
+  constructor(audit: AuditLog) {
     this.#audit = audit;
   }
 
@@ -75,14 +75,14 @@ export class AuditTrail {
     const who = principal && {
       userId: principal.userId,
       userName: principal.userName,
-      credential: credentialText(principal.credential),
+      credential: authMethodText(principal.authMethod),
     };
     return { ...who, from: remoteOf(c), ...about };
   }
 
   async #write(c: ExchangeContext, line: AuditEntry): Promise<void> {
     const { action } = line;
-    const written = (HOT.has(action) ? this.#audit.note(line) : this.#audit.append(line)).catch((error) =>
+    const written = (HOT.has(action) ? this.#audit.appendSoon(line) : this.#audit.append(line)).catch((error) =>
       c.get('log').error({ err: error, action }, 'the audit log could not be written'),
     );
     if (!HOT.has(action)) await written;

@@ -2,9 +2,9 @@
 
 import { getCookie } from 'hono/cookie';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Access, Principal } from '../access/contract.ts';
-import { networkOf } from '../access/refusals.ts';
-import { parseToken } from '../access/token-text.ts';
+import type { AccessControl, Principal } from '../access/access-control.ts';
+import { networkOf } from '../access/audit-log.ts';
+import { parseToken } from '../access/secrets.ts';
 import { type ExchangeContext, remoteOf } from './exchange.ts';
 
 export const COOKIE = 'cella';
@@ -12,7 +12,7 @@ const CSRF_HEADER = 'x-cella-csrf';
 
 const READING = new Set(['GET', 'HEAD']);
 
-export async function authenticate(c: ExchangeContext, access: Access): Promise<Principal> {
+export async function authenticate(c: ExchangeContext, access: AccessControl): Promise<Principal> {
   let token: string | undefined;
   const cookie = getCookie(c, COOKIE);
   try {
@@ -31,7 +31,7 @@ export async function authenticate(c: ExchangeContext, access: Access): Promise<
  * Guessing is slow for whoever guesses: by address, and by the token that is guessed at. A credential that is good is let in
  * before this, so that nobody locks others out who share an address or whose token is known by its id.
  */
-export function countFailure(c: ExchangeContext, access: Access, token?: string): void {
+export function countFailure(c: ExchangeContext, access: AccessControl, token?: string): void {
   const from = networkOf(remoteOf(c));
   const shown = c.req.header('authorization') ?? c.req.header('cookie') ?? c.req.query('code');
   // Without a credential nobody has guessed anything.
@@ -45,7 +45,7 @@ export function countFailure(c: ExchangeContext, access: Access, token?: string)
 }
 
 /** A page of another site can make a browser send its cookie, and can neither read nor set a header. */
-async function byCookie(c: ExchangeContext, access: Access, cookie: string): Promise<Principal> {
+async function byCookie(c: ExchangeContext, access: AccessControl, cookie: string): Promise<Principal> {
   const site = c.req.header('sec-fetch-site');
   const { upgrade } = c.env;
   // Who opens a page from a bookmark or another site may see it; nothing else works from there.

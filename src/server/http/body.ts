@@ -5,7 +5,7 @@ import { ownTurn } from '../../lib/event-loop.ts';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { isCheapToParse, MOST_CLIENT_EFFORT } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Hold } from '../held-bytes.ts';
+import type { ByteReservation } from '../request-limits.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
 const PART_BYTES = 256 * 1024;
@@ -16,26 +16,30 @@ const LARGE = 1024 * 1024;
 const utf8 = new TextDecoder();
 
 /** What it takes of memory is held until the caller lets go of it: what is announced at once, whenever it comes. */
-async function readBytes(request: Request, limitBytes: number, hold: Hold): Promise<Uint8Array<ArrayBuffer>> {
+async function readBytes(
+  request: Request,
+  limitBytes: number,
+  hold: ByteReservation,
+): Promise<Uint8Array<ArrayBuffer>> {
   const announced = request.headers.get('content-length');
   if (announced !== null && !request.headers.has('transfer-encoding')) {
     // Node reads no further than what was announced.
     if (Number(announced) > limitBytes) throw tooLarge(limitBytes);
-    hold.take(Number(announced));
+    hold.add(Number(announced));
     return new Uint8Array(await request.arrayBuffer().catch(brokeOff));
   }
   if (!request.body) return new Uint8Array();
   const gathered = new GatheredBytes();
   for await (const chunk of whileThere(request.body)) {
     if (gathered.size + chunk.byteLength > limitBytes) throw tooLarge(limitBytes);
-    hold.take(chunk.byteLength);
+    hold.add(chunk.byteLength);
     gathered.push(chunk);
   }
   return gathered.bytes();
 }
 
 /** Undefined where there is no body. */
-export async function readJson(request: Request, limitBytes: number, hold: Hold): Promise<unknown> {
+export async function readJson(request: Request, limitBytes: number, hold: ByteReservation): Promise<unknown> {
   const bytes = await readBytes(request, limitBytes, hold);
   if (bytes.length === 0) return undefined;
   await checkLight(bytes);
@@ -50,7 +54,7 @@ export async function readJson(request: Request, limitBytes: number, hold: Hold)
 }
 
 /** The same request, once it is known that its JSON may be parsed by whomever. */
-export async function lightRequest(request: Request, limitBytes: number, hold: Hold): Promise<Request> {
+export async function lightRequest(request: Request, limitBytes: number, hold: ByteReservation): Promise<Request> {
   const { url, method, headers, signal } = request;
   if (method !== 'POST') return request;
   const body = await readBytes(request, limitBytes, hold);

@@ -5,18 +5,18 @@ import type { Socket } from 'node:net';
 import type { Context } from 'hono';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
-import type { Principal } from '../access/contract.ts';
-import type { Hop } from '../cluster/hop.ts';
-import type { Hold } from '../held-bytes.ts';
+import type { Principal } from '../access/access-control.ts';
+import type { ForwardMark } from '../cluster/forward-mark.ts';
+import type { ByteReservation } from '../request-limits.ts';
 
 /** `local`: the Unix socket in the data folder, which only the user that runs the daemon can open. */
 export type Door = 'network' | 'local';
 
 /** A request to go on as a WebSocket. A handler that agrees says what is to be done with it. */
 export interface Upgrade {
-  accept: ((socket: WebSocket, room: () => Hold) => void) | undefined;
+  accept: ((socket: WebSocket, room: () => ByteReservation) => void) | undefined;
   /** For what is held of its messages, once it is known whose they are. */
-  room: (() => Hold) | undefined;
+  room: (() => ByteReservation) | undefined;
 }
 
 export interface Bindings {
@@ -35,7 +35,7 @@ export interface Variables {
   /** Who sent it, once that is known. */
   principal: Principal | undefined;
   /** Which server has passed it on, where one has. */
-  hop: Hop | undefined;
+  hop: ForwardMark | undefined;
   /** Whether another server has answered it. */
   forwarded: boolean | undefined;
 }

@@ -1,7 +1,7 @@
 /** Whether a user may have one more live kernel, and its memory: looked at when a session is about to wake. */
 
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { Access } from '../access/contract.ts';
+import type { AccessControl } from '../access/access-control.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 
 /** How long a kernel that was admitted counts, before it is seen to live. */
@@ -10,14 +10,14 @@ const STARTING_MS = 30_000;
 type Kernel = Pick<SessionInfo, 'id' | 'ownerId' | 'settings'>;
 
 export class KernelQuota {
-  readonly #quotas: Access['quotas'];
+  readonly #quotas: AccessControl['quotas'];
   readonly #host: SessionManager;
   /** By the id of a session: when it was admitted. */
   readonly #starting = new Map<string, number>();
   /** By user: one look after the other, so that two at once never count the same place twice. */
   readonly #looks = new Map<string, Promise<void>>();
 
-  constructor(quotas: Access['quotas'], host: SessionManager) {
+  constructor(quotas: AccessControl['quotas'], host: SessionManager) {
     this.#quotas = quotas;
     this.#host = host;
   }
@@ -40,7 +40,7 @@ export class KernelQuota {
 
   async #admit(info: Kernel): Promise<void> {
     const { ownerId } = info;
-    const { liveKernels, memoryMb } = await this.#quotas.of(ownerId);
+    const { liveKernels, memoryMb } = await this.#quotas.limitsOf(ownerId);
     if (liveKernels === undefined && memoryMb === undefined) return;
     const before = this.#looks.get(ownerId) ?? Promise.resolve();
     const look = before.then(() => this.#look(info));

@@ -2,7 +2,7 @@
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { refusalKinds } from '../../protocol/access-models.ts';
-import type { Audit } from '../access/contract.ts';
+import type { AuditLog } from '../access/access-control.ts';
 import type { SessionManager, SessionMetrics } from '../sessions/session-types.ts';
 import { type AgentNumbers, agentNumbers } from './agent-numbers.ts';
 import { hostNumbers } from './host-numbers.ts';
@@ -27,7 +27,7 @@ export class HttpMetrics {
   readonly #update: (told: SessionMetrics) => void;
 
   /** `agents`: what is known of them now. */
-  constructor(host: Measured, agents: () => AgentNumbers, audit: Pick<Audit, 'refusals'>) {
+  constructor(host: Measured, agents: () => AgentNumbers, audit: Pick<AuditLog, 'refusals'>) {
     const registers = [this.#registry];
     processNumbers(this.#registry);
     this.#requests = new Histogram({

@@ -1,7 +1,7 @@
 /** What the HTTP server is made from, and its limits. */
 
 import type { Privilege } from '../../settings/settings-table.ts';
-import type { Access } from '../access/contract.ts';
+import type { AccessControl } from '../access/access-control.ts';
 import type { Peers } from '../cluster/peers.ts';
 import type { Models } from '../gateway/models.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
@@ -14,7 +14,7 @@ import type { ServerLife } from './routes/server.ts';
 import type { Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
-  readonly access: Access;
+  readonly access: AccessControl;
   readonly models: Models;
   readonly host: SessionManager;
   readonly room: Room;

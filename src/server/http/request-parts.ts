@@ -2,8 +2,8 @@
 
 import type { Route } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Hold } from '../held-bytes.ts';
 import { jsonText } from '../json-pieces.ts';
+import type { ByteReservation } from '../request-limits.ts';
 import { readJson } from './body.ts';
 import type { ExchangeContext } from './exchange.ts';
 import { invalid } from './failure.ts';
@@ -12,7 +12,7 @@ import { textResponse } from './text-response.ts';
 export async function partsOf<P, Q, B>(
   { params, query, body, takes }: Route<P, Q, B>,
   c: ExchangeContext,
-  { limitBytes, room }: { readonly limitBytes: number; readonly room: () => Hold },
+  { limitBytes, room }: { readonly limitBytes: number; readonly room: () => ByteReservation },
 ) {
   using hold = takes === undefined && mayHaveBody(c) ? room() : undefined;
   const given = hold && (await readJson(c.req.raw, limitBytes, hold));

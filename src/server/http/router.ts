@@ -5,16 +5,16 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Hono } from 'hono';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access-models.ts';
 import type { Route } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { Access, Principal } from '../access/contract.ts';
-import { noSession, requireRight, requireScope } from '../access/rights.ts';
-import type { Forwarder } from '../cluster/forwarder.ts';
-import { HeldBytes, type Hold } from '../held-bytes.ts';
-import { Latest } from '../latest.ts';
+import type { AccessControl, Principal } from '../access/access-control.ts';
+import { requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
+import type { SessionForwarder } from '../cluster/session-forwarder.ts';
+import { ByteBudget, type ByteReservation } from '../request-limits.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
 import type { About, AuditTrail } from './audit-trail.ts';
@@ -34,7 +34,7 @@ const LONGEST_REFUSAL_MS = 5000;
 const BYTES_PER_REQUEST = 16 * 1024;
 
 export interface Parts {
-  readonly access: Access;
+  readonly access: AccessControl;
   readonly trail: AuditTrail;
   readonly host: SessionManager;
   /** Of bodies that are JSON. */
@@ -42,7 +42,7 @@ export interface Parts {
   /** Whether the server takes no new work. */
   readonly stopping: () => boolean;
   /** Leads to the server that has a session; without it there is no other one. */
-  readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
+  readonly forwarder?: Pick<SessionForwarder, 'forward'> | undefined;
 }
 
 export interface Call<Params, Query, Body> {
@@ -73,13 +73,13 @@ export class Routes {
   readonly #app: Hono<Exchange>;
   readonly #parts: Parts;
   /** Of bodies that are being read and messages that have not come to their end, by user. */
-  readonly #held: HeldBytes;
+  readonly #held: ByteBudget;
   /** When each user's latest request too many has its answer. */
-  readonly #refusedAt = new Latest<string, number>(10_000);
+  readonly #refusedAt = new BoundedMap<string, number>(10_000);
 
   constructor(app: Hono<Exchange>, parts: Parts) {
     this.#app = app;
-    this.#held = new HeldBytes(LARGEST_AT_ONCE * parts.bodyLimitBytes);
+    this.#held = new ByteBudget(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
     this.trail = parts.trail;
   }
@@ -164,10 +164,10 @@ export class Routes {
   }
 
   /** For the body of this request, until it is read; for the messages of this WebSocket, until it is closed. */
-  room(c: ExchangeContext): Hold {
+  room(c: ExchangeContext): ByteReservation {
     const principal = c.get('principal');
     // Without a token there is nothing that one may send.
-    const hold = this.#held.begin(principal?.userId ?? '');
+    const hold = this.#held.reserve(principal?.userId ?? '');
     // What another server has passed on was counted there.
     return principal && !c.get('hop')
       ? counted(hold, (requests) => admitRequest(this.#parts.access, principal, requests))
@@ -198,7 +198,7 @@ export class Routes {
       return await this.#parts.host.get(id);
     } catch (error) {
       if (error instanceof CellaError && ['NOT_FOUND', 'INVALID_NAME', 'INVALID_REQUEST'].includes(error.code)) {
-        throw noSession(id);
+        throw sessionNotFound(id);
       }
       throw error;
     }
@@ -206,14 +206,18 @@ export class Routes {
 }
 
 /** By its token or login; and all of one user's together, who may make many of them. */
-export function admitRequest({ rates }: Pick<Access, 'rates'>, { credential, userId }: Principal, cost = 1): void {
+export function admitRequest(
+  { rates }: Pick<AccessControl, 'rates'>,
+  { authMethod: credential, userId }: Principal,
+  cost = 1,
+): void {
   if (credential.kind === 'daemon') return;
   rates.admit(credential.id, cost);
   rates.admit(`user ${userId}`, cost / TOKENS_AT_ONCE);
 }
 
 /** Counts what is held more than before, before it is, however small the pieces are that it comes in. */
-function counted(hold: Hold, admit: (requests: number) => void): Hold {
+function counted(hold: ByteReservation, admit: (requests: number) => void): ByteReservation {
   let [held, sent] = [0, 0];
   const be = (bytes: number) => {
     const before = sent;
@@ -221,9 +225,9 @@ function counted(hold: Hold, admit: (requests: number) => void): Hold {
     const more = Math.floor(sent / BYTES_PER_REQUEST) - Math.floor(before / BYTES_PER_REQUEST);
     if (more > 0) admit(more);
     held = bytes;
-    hold.be(bytes);
+    hold.resize(bytes);
   };
-  return { be, take: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
+  return { resize: be, add: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
 }
 
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */

@@ -3,8 +3,8 @@
 import type { Quotas } from '../../protocol/access-models.ts';
 import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
 import type { Privilege } from '../../settings/settings-table.ts';
-import type { Access } from '../access/contract.ts';
-import type { Forwarder } from '../cluster/forwarder.ts';
+import type { AccessControl } from '../access/access-control.ts';
+import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import type { Models } from '../gateway/models.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import type { StorageProbe } from '../storage-probe.ts';
@@ -33,11 +33,11 @@ export interface Room {
 
 export interface Service {
   readonly routes: Routes;
-  readonly access: Access;
+  readonly access: AccessControl;
   readonly models: Models;
   readonly host: SessionManager;
   /** Where other servers share the storage. */
-  readonly forwarder: Forwarder | undefined;
+  readonly forwarder: SessionForwarder | undefined;
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;

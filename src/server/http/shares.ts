@@ -3,18 +3,18 @@
 import type { Share } from '../../protocol/access-models.ts';
 import type { ShareWish } from '../../protocol/api/session-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Access } from '../access/contract.ts';
+import type { AccessControl } from '../access/access-control.ts';
 
 /** Undefined where nothing was said of shares. */
 export async function resolveShares(
   wishes: readonly ShareWish[] | undefined,
-  users: Access['users'],
+  users: AccessControl['users'],
 ): Promise<{ shares?: Share[] }> {
   if (wishes === undefined) return {};
   return { shares: await Promise.all(wishes.map((wish) => resolve(wish, users))) };
 }
 
-async function resolve(wish: ShareWish, users: Access['users']): Promise<Share> {
+async function resolve(wish: ShareWish, users: AccessControl['users']): Promise<Share> {
   if ('role' in wish) return wish;
   const named = 'user' in wish ? wish.user : wish.userId;
   const user = await users.find(named);

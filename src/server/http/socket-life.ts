@@ -6,8 +6,8 @@
 
 import type { WebSocket } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
+import { FrameRateLimit } from '../request-limits.ts';
 import { refusalOf } from './feed.ts';
-import { FrameBudget } from './frame-budget.ts';
 import type { Logger } from './logs.ts';
 import type { Dropped } from './metrics.ts';
 import { Outbox } from './outbox.ts';
@@ -34,7 +34,7 @@ const drops = new Map<number, Dropped>([
 ]);
 
 export class SocketLife {
-  readonly budget = new FrameBudget();
+  readonly budget = new FrameRateLimit();
   readonly outbox: Outbox;
   readonly #socket: WebSocket;
   readonly #options: LifeOptions;

@@ -6,7 +6,7 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
-import type { Hold } from '../held-bytes.ts';
+import type { ByteReservation } from '../request-limits.ts';
 
 /** About what each piece takes beside its bytes, however few these are. */
 const PIECE_BYTES = 512;
@@ -67,11 +67,11 @@ export class Unfinished {
 }
 
 /** Closes it where there is no room for more of a message; what has come of others is not touched. */
-export function boundUnfinished(client: WebSocket, connection: Duplex, hold: Hold): void {
+export function boundUnfinished(client: WebSocket, connection: Duplex, hold: ByteReservation): void {
   const unfinished = new Unfinished();
   const count = (piece: Buffer) => {
     try {
-      hold.be(unfinished.after(piece));
+      hold.resize(unfinished.after(piece));
     } catch {
       client.close(CloseCode.tooMuch, 'messages without an end hold too much');
       // Nothing more is kept of what it sends, and it need not agree.

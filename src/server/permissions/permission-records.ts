@@ -5,8 +5,8 @@ import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
-import { Collection } from '../access/collection.ts';
 import type { SessionLog } from '../events/session-log.ts';
 
 const COLLECTION = 'permissions';

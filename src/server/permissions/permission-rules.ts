@@ -3,8 +3,8 @@
 import type { z } from 'zod';
 import { type NewRule, PermissionRule } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
-import { Collection } from '../access/collection.ts';
 import { newRuleId } from '../ids.ts';
 import type { RuleBook } from './session-permissions.ts';
 

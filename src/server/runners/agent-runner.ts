@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ExecExit, Execution } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Audit, SessionTokens } from '../access/contract.ts';
+import type { AuditLog, SessionTokens } from '../access/access-control.ts';
 import { type RunnerTurn, type TurnResult, toAgentFailure } from '../turns/turn.ts';
 import type { ConversationSync } from './conversation-sync.ts';
 import { DISCONNECT_CODES, RunnerConnection, type RunnerConnectionParts } from './runner-connection.ts';
@@ -173,7 +173,7 @@ export class AgentRunner {
     const token = this.#token;
     if (token === undefined) return;
     const { tokens, log } = this.#parts;
-    await tokens.look(token).catch((error: unknown) => {
+    await tokens.peek(token).catch((error: unknown) => {
       if (this.#token !== token) return; // its turn has ended meanwhile
       if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') this.#die(error);
       else log(this.id, `its token could not be looked at: ${String(error)}`);
@@ -227,7 +227,7 @@ export interface AgentRunnerParts {
   /** Why the gateway refused the last call of a turn. */
   readonly refusalOf: (turn: string) => CellaError | undefined;
   /** Called when a runner breaks the protocol. */
-  readonly refused: Audit['refused'];
+  readonly refused: AuditLog['refused'];
   readonly log: (runner: string, line: string) => void;
 }
 

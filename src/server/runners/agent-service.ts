@@ -8,7 +8,7 @@ import { agentPrograms, loadAdapter } from '../../agents/registry.ts';
 import { ProviderName } from '../../protocol/access-models.ts';
 import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Access } from '../access/contract.ts';
+import type { AccessControl } from '../access/access-control.ts';
 import type { Models } from '../gateway/models.ts';
 import type { Logger } from '../http/logs.ts';
 import type { McpEndpoints } from '../http/mcp-endpoints.ts';
@@ -37,7 +37,7 @@ export interface AgentOptions {
 
 export interface AgentServiceParts {
   readonly dataDir: string;
-  readonly access: Pick<Access, 'sessionTokens' | 'audit'>;
+  readonly access: Pick<AccessControl, 'sessionTokens' | 'audit'>;
   readonly models: Models;
   /** Without it, agents do not reach the kernels of their sessions. */
   readonly endpoints: McpEndpoints | undefined;

@@ -29,7 +29,7 @@ import {
   type TaskOutcome,
 } from '../../protocol/runner-methods.ts';
 import { checkTranscriptLength } from '../../protocol/turn.ts';
-import type { SessionTokens } from '../access/contract.ts';
+import type { SessionTokens } from '../access/access-control.ts';
 import { newPermissionId } from '../ids.ts';
 import type { PermissionResult } from '../permissions/session-permissions.ts';
 import type { TurnTask } from '../turns/session-turns.ts';

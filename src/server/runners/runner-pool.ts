@@ -4,8 +4,8 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { Latest } from '../latest.ts';
 import { stopping } from '../stopping.ts';
 import type { RunTurn } from '../turns/session-turns.ts';
 import type { RunnerTurn, TurnResult } from '../turns/turn.ts';
@@ -33,7 +33,7 @@ export class RunnerPool implements AsyncDisposable {
   readonly #ending = new Set<Promise<unknown>>();
   readonly #waiting = new WaitingTurns();
   /** By session: why the last runner ended unexpectedly. The next turn gets it as a notice. */
-  readonly #reasons = new Latest<string, string>(MOST_REASONS);
+  readonly #reasons = new BoundedMap<string, string>(MOST_REASONS);
   /** Sessions whose runner ended unexpectedly and will be replaced. */
   readonly #replacing = new Set<string>();
   #started = 0;

@@ -9,10 +9,10 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { getRequestListener } from '@hono/node-server';
 import { CellaError } from '../../protocol/errors.ts';
 import { listenInGateway, makeGatewayFolder } from '../../sandbox/mount-points.ts';
-import type { SessionTokens, TokenBinding } from '../access/contract.ts';
-import { HeldBytes } from '../held-bytes.ts';
+import type { SessionTokens, TokenBinding } from '../access/access-control.ts';
 import { lightRequest } from '../http/body.ts';
 import { failureResponse, toCellaError } from '../http/failure.ts';
+import { ByteBudget } from '../request-limits.ts';
 
 const MCP_PATH = '/mcp';
 /** Per runner. An agent and its subagents have only a few requests open. */
@@ -51,7 +51,7 @@ export interface RunnerSocketParts {
 export class RunnerSocket implements AsyncDisposable {
   readonly folder: string;
   readonly #parts: RunnerSocketParts;
-  readonly #held = new HeldBytes(MOST_HELD_BYTES);
+  readonly #held = new ByteBudget(MOST_HELD_BYTES);
   #server: Server | undefined;
 
   private constructor(folder: string, parts: RunnerSocketParts) {
@@ -120,7 +120,7 @@ export class RunnerSocket implements AsyncDisposable {
     const { tokens, binding, mcp } = this.#parts;
     try {
       const as = await tokens.check(tokenIn(request), binding);
-      using held = this.#held.begin(binding.executor);
+      using held = this.#held.reserve(binding.executor);
       return await mcp(await lightRequest(request, MOST_MESSAGE_BYTES, held), as);
     } catch (error) {
       const told = toCellaError(error, '-');

@@ -5,9 +5,9 @@ import { z } from 'zod';
 import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
 import { ExecutionResult } from '../../protocol/execution-events.ts';
 import { ExecutionId } from '../../protocol/session-events.ts';
+import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { OutputFiles } from '../events/output-files.ts';
-import { type EveryDocument, everyDocument } from '../every-document.ts';
 import { jsonBytes, jsonText } from '../json-pieces.ts';
 
 const COLLECTION = 'idempotency';

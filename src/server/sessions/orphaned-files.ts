@@ -7,10 +7,10 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { discardFolder, type OnFailure } from '../../environments/files/remove-tree.ts';
+import { everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { OutputFiles } from '../events/output-files.ts';
-import { everyDocument } from '../every-document.ts';
 import { ownerIn } from '../ids.ts';
 
 const FILES = 'session-files';

@@ -17,11 +17,10 @@ import {
 } from '../../protocol/session-info.ts';
 import { FolderId, folderId } from '../../sandbox/spec.ts';
 import { checkOptions, parseOptions } from '../../session/session-options.ts';
+import { everyDocument, ParseCache } from '../../storage/collection.ts';
 import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';
-import { noSession } from '../access/rights.ts';
-import { everyDocument } from '../every-document.ts';
+import { sessionNotFound } from '../access/authorization.ts';
 import { newSessionId } from '../ids.ts';
-import { ParseCache } from '../parse-cache.ts';
 
 /** As the caller wrote them: a default that changes holds for what nobody has chosen. */
 const settings = z.custom<SessionSettings>((value) => SessionSettings.safeParse(value).success, 'must be settings');
@@ -127,14 +126,14 @@ export class SessionDefinitions {
   /** `NOT_FOUND` where there is none, or it is being deleted. */
   async get(id: string): Promise<SessionDefinition> {
     const found = await this.#read(id);
-    if (found?.life !== 'present') throw noSession(id);
+    if (found?.life !== 'present') throw sessionNotFound(id);
     return found;
   }
 
   /** As it is by now; `NOT_FOUND` where it is gone meanwhile, or on its way out. */
   async refetch({ id, life }: SessionDefinition): Promise<SessionDefinition> {
     const found = await this.#read(id);
-    if (found?.life !== life) throw noSession(id);
+    if (found?.life !== life) throw sessionNotFound(id);
     return found;
   }
 
@@ -185,7 +184,7 @@ export class SessionDefinitions {
   ): Promise<SessionDefinition> {
     for (;;) {
       const document = await documents.get(SESSIONS, id);
-      if (!document) throw noSession(id);
+      if (!document) throw sessionNotFound(id);
       const next = change(parseDefinition(document.value, id));
       const condition = { ifRevision: document.revision };
       if ((await documents.put(SESSIONS, id, next, condition)) !== undefined) return next;

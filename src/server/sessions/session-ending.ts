@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { Lock } from '../../storage/contract.ts';
-import { noSession } from '../access/rights.ts';
+import { sessionNotFound } from '../access/authorization.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/session-permissions.ts';
@@ -56,7 +56,7 @@ export class SessionEnding {
   checkOpen(): void {
     const { sessionId, lock } = this.#parts;
     if (this.#why instanceof CellaError) throw this.#why;
-    if (this.#why) throw noSession(sessionId);
+    if (this.#why) throw sessionNotFound(sessionId);
     if (!lock.held) throw ownershipUncertain();
   }
 
@@ -86,7 +86,7 @@ export class SessionEnding {
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
   async destroy(): Promise<void> {
     const { sessionId, lock, log: writer, outputs, requests, lease, turns, permissions } = this.#parts;
-    await this.#stop(noSession(sessionId));
+    await this.#stop(sessionNotFound(sessionId));
     await permissions.close();
     await writer.write({ type: 'session_state', change: 'deleted' }).catch(() => {}); // storage does not work; deleting tells
     await this.#finish('deleted');

@@ -1,6 +1,7 @@
 /** The executions of a session: one at a time, each in the log from its start to its one ending, with its input requests. */
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type {
@@ -15,7 +16,6 @@ import { ExecutionRecorder, startedEvent, toExecuteOptions } from '../events/exe
 import type { OutputFiles } from '../events/output-files.ts';
 import { executionFailed, type SessionLog } from '../events/session-log.ts';
 import { newExecutionId } from '../ids.ts';
-import { Latest } from '../latest.ts';
 import { stopping } from '../stopping.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
@@ -48,7 +48,7 @@ export class ExecutionQueue {
   #waiting = 0;
   #lastEnded: string | undefined;
   /** By the numbers that they had in their kernel, whose threads may write when theirs is long over. */
-  readonly #byNumber = new Latest<number, string>(MAX_NUMBERS);
+  readonly #byNumber = new BoundedMap<number, string>(MAX_NUMBERS);
   readonly #outcomes: ExecutionOutcomes;
   #closed: CellaError | undefined;
 

@@ -7,7 +7,7 @@ import { dataFolder } from '../../session/data-folders.ts';
 import { PoolLimits } from '../../session/kernel-pool.ts';
 import { parseOptions, type SessionOptions } from '../../session/session-options.ts';
 import type { Storage } from '../../storage/contract.ts';
-import type { Audit } from '../access/contract.ts';
+import type { AuditLog } from '../access/access-control.ts';
 import type { TurnRunner } from '../turns/session-turns.ts';
 import type { OrphanedFiles } from './orphaned-files.ts';
 
@@ -63,7 +63,7 @@ export type SessionManagerOptions = z.input<typeof SessionManagerLimits> & {
   /** What was deleted elsewhere, where other servers share the storage. */
   readonly leftovers?: OrphanedFiles | undefined;
   /** Told of what the code of sessions tried and was refused. */
-  readonly refused?: Audit['refused'] | undefined;
+  readonly refused?: AuditLog['refused'] | undefined;
   /** Whether an owner who has so many sessions may have one more; `QUOTA_EXCEEDED` where not. */
   readonly admit?: ((ownerId: string, sessions: number) => Promise<void>) | undefined;
   /** Told of what earlier sessions have left and that could not be removed yet: it is tried again. */

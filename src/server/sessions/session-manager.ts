@@ -15,7 +15,7 @@ import type {
 import type { AgentInfo } from '../../session/api.ts';
 import { KernelPool } from '../../session/kernel-pool.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
-import { noSession } from '../access/rights.ts';
+import { sessionNotFound } from '../access/authorization.ts';
 import { isLocalUser, storageKeyOf } from '../ids.ts';
 import { PermissionRuleStore } from '../permissions/permission-rules.ts';
 import { stopping } from '../stopping.ts';
@@ -167,7 +167,7 @@ export class SessionManager implements AsyncDisposable {
     this.#checkRunning();
     const hosted = await this.#open.get(id);
     const apply = (there: SessionDefinition) => {
-      if (there.life !== 'present') throw noSession(id);
+      if (there.life !== 'present') throw sessionNotFound(id);
       return applyChange(there, change);
     };
     await hosted.applyDefinition(() => this.#definitions.update(id, apply, hosted.storage.documents));

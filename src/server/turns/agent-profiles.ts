@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { AgentProfile, ProfileName } from '../../protocol/agent-profile.ts';
 import type { NamedProfile } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
-import { type EveryDocument, everyDocument } from '../every-document.ts';
 
 const COLLECTION = 'agent-profiles';
 const MOST_PROFILES = 100;

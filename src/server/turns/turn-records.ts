@@ -6,9 +6,9 @@ import { emptyConversation, reduceLogged } from '../../protocol/conversation.ts'
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import { isTurnOver, TurnInfo } from '../../protocol/turn.ts';
+import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore, TranscriptStore } from '../../storage/contract.ts';
 import type { LogState } from '../events/session-log.ts';
-import { type EveryDocument, everyDocument } from '../every-document.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import type { TurnPage } from './session-turns.ts';
 import { interrupted, toAgentFailure } from './turn.ts';

@@ -3,8 +3,8 @@
 import { readdirSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import type { Route as ApiRoute } from '../../../src/protocol/api/route.ts';
-import type { Hold } from '../../../src/server/held-bytes.ts';
 import type { ExchangeContext } from '../../../src/server/http/exchange.ts';
+import type { ByteReservation } from '../../../src/server/request-limits.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestOf } from './requests.ts';
 
@@ -67,16 +67,16 @@ export async function bodies(): Promise<Target> {
   const { hostProblem, originProblem } = await import('../../../src/server/http/hosts.ts');
   const { partsOf } = await import('../../../src/server/http/request-parts.ts');
   const { idempotencyKeyOf } = await import('../../../src/server/http/idempotency-key.ts');
-  const { parseSessionToken } = await import('../../../src/server/access/session-token-text.ts');
-  const { parseToken } = await import('../../../src/server/access/token-text.ts');
-  const { Hops } = await import('../../../src/server/cluster/hop.ts');
+  const { parseSessionToken } = await import('../../../src/server/access/secrets.ts');
+  const { parseToken } = await import('../../../src/server/access/secrets.ts');
+  const { Hops } = await import('../../../src/server/cluster/forward-mark.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
   const { TerminalClientFrame } = await import('../../../src/protocol/api/execution-routes.ts');
   const routes = await endpoints();
   const hops = new Hops('secret');
   const hold = { take: () => {}, be: () => {}, [Symbol.dispose]: () => {} };
-  const rules = { limitBytes: 12_000, room: () => hold as unknown as Hold };
+  const rules = { limitBytes: 12_000, room: () => hold as unknown as ByteReservation };
 
   return {
     name: 'bodies',

@@ -3,8 +3,8 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import * as accessRoutes from '../../../protocol/api/access-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import type { BrowserLogin, Principal } from '../../access/contract.ts';
-import { sessionsWithForks } from '../../sessions-of.ts';
+import type { BrowserLogin, Principal } from '../../access/access-control.ts';
+import { sessionsWithForks } from '../../user-data.ts';
 import { COOKIE, countFailure } from '../authenticate.ts';
 import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';
 import { wantsPage } from '../failure-page.ts';
@@ -28,7 +28,7 @@ export function addAccessRoutes(service: Service): void {
 
 function addLoginRoutes({ routes, access }: Service): void {
   routes.add(accessRoutes.WhoAmI, async ({ principal, context }) => {
-    const cookie = principal.credential.kind === 'login' ? getCookie(context, COOKIE) : undefined;
+    const cookie = principal.authMethod.kind === 'login' ? getCookie(context, COOKIE) : undefined;
     return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
   });
 

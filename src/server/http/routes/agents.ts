@@ -2,7 +2,7 @@
 
 import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
 import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
-import { requireScope } from '../../access/rights.ts';
+import { requireScope } from '../../access/authorization.ts';
 import type { PromptRequest } from '../../turns/session-turns.ts';
 import { readConversationState } from '../../turns/turn-records.ts';
 import { cut } from '../exchange.ts';

@@ -4,12 +4,12 @@ import { processWatches } from '../../../environments/files/watch-tree.ts';
 import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
 import * as fileRoutes from '../../../protocol/api/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
-import type { Principal } from '../../access/contract.ts';
+import type { Principal } from '../../access/access-control.ts';
+import { perSessionLimit } from '../../request-limits.ts';
 import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import { goingOn } from '../feed.ts';
-import { perSession } from '../per-session.ts';
 import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
 
@@ -18,7 +18,7 @@ const MOST_WATCHES = 32;
 
 export function addFileRoutes(service: Service): void {
   const { routes, host, kernels, room, followers } = service;
-  const watches = perSession('watches', MOST_WATCHES);
+  const watches = perSessionLimit('watches', MOST_WATCHES);
   const workspace = async (info: SessionInfo, { userId }: Principal): Promise<WorkspaceFiles> => {
     const session = await host.open(info.id);
     const there = await session.workspace();

@@ -7,7 +7,7 @@ import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
-import { requireScope } from '../../access/rights.ts';
+import { requireScope } from '../../access/authorization.ts';
 import { slowlyToWire } from '../../json-pieces.ts';
 import { awake } from '../awake.ts';
 import { upload } from '../body.ts';

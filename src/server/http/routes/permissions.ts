@@ -1,7 +1,7 @@
 /** Permissions: what waits in a session, the decision, and the rules of a user and of a session. */
 
 import * as permissionRoutes from '../../../protocol/api/agent-routes.ts';
-import { requireScope } from '../../access/rights.ts';
+import { requireScope } from '../../access/authorization.ts';
 import type { Service } from '../service.ts';
 
 export function addPermissionRoutes(service: Service): void {

@@ -1,7 +1,7 @@
 /** The profiles that a user has set up for agents. */
 
 import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
-import { requireScope } from '../../access/rights.ts';
+import { requireScope } from '../../access/authorization.ts';
 import type { Service } from '../service.ts';
 
 export function addProfileRoutes({ routes, profiles }: Service): void {

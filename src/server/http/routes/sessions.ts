@@ -3,7 +3,7 @@
 import * as sessionRoutes from '../../../protocol/api/session-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { SessionSettings } from '../../../protocol/session-info.ts';
-import { requireScope, rightOf } from '../../access/rights.ts';
+import { requireScope, rightOf } from '../../access/authorization.ts';
 import { checkPrivileges } from '../privileges.ts';
 import type { Service } from '../service.ts';
 import { resolveShares } from '../shares.ts';

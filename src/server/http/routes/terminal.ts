@@ -4,8 +4,8 @@ import { OpenTerminal } from '../../../protocol/api/execution-routes.ts';
 import { CloseCode } from '../../../protocol/api/socket-frames.ts';
 import { capabilitiesOf, resolveExecutor } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
+import { perSessionLimit } from '../../request-limits.ts';
 import { admitExecution } from '../admit-execution.ts';
-import { perSession } from '../per-session.ts';
 import type { Service } from '../service.ts';
 import { TerminalSocket } from '../terminal-socket.ts';
 
@@ -14,7 +14,7 @@ const MOST_OPEN = 16;
 
 export function addTerminalRoutes(service: Service): void {
   const { routes, host, followers } = service;
-  const open = perSession('terminals', MOST_OPEN);
+  const open = perSessionLimit('terminals', MOST_OPEN);
 
   routes.session(OpenTerminal, async ({ info, query: wish, principal, context, recheck }) => {
     const { id, settings } = info;

@@ -1,0 +1,273 @@
+/** The audit log: an append-only event log. Refusals are always counted and written at a bounded rate. */
+
+import { isIPv6 } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { AuditEntry, type AuditRecord, type RefusalKind } from '../../protocol/access-models.ts';
+import type { EventLog, LoggedEvent, TrimLimits } from '../../storage/contract.ts';
+import type { AuditLog, AuditPage, AuditQuery, Principal, Refusal } from './access-control.ts';
+import { requireScope } from './authorization.ts';
+
+/** Agent keys hold no null character. */
+export const AUDIT_KEY = '\0audit';
+
+/** Names, addresses and paths come from outside, and may be as long as anybody likes. */
+const MOST_CHARACTERS = 300;
+/** How long notes are gathered: whoever asks again at once does not wait for the line of what was asked before. */
+const GATHER_MS = 20;
+/** How many entries one page looks through for those that are asked for. */
+const MOST_LOOKED_AT = 10_000;
+/** How many wait for a storage that fails. */
+const MOST_NOTED = 1000;
+
+export class LoggedAudit implements AuditLog {
+  readonly #events: EventLog;
+  #noted: AuditEntry[] = [];
+  #noting: Promise<void> | undefined;
+  readonly #refusals: Refusals;
+
+  constructor(events: EventLog, refusals: RefusalOptions = {}) {
+    this.#events = events;
+    // What storage does not take now waits for the next entry.
+    this.#refusals = new Refusals((entry) => void this.appendSoon(entry).catch(() => {}), refusals);
+  }
+
+  get refusals(): Refusals['counts'] {
+    return this.#refusals.counts;
+  }
+
+  refused(refusal: Refusal): void {
+    this.#refusals.refused(refusal);
+  }
+
+  async append(entry: AuditEntry): Promise<void> {
+    await this.#write([bounded(entry)], true);
+  }
+
+  appendSoon(entry: AuditEntry): Promise<void> {
+    this.#noted.push(bounded(entry));
+    this.#noting ??= this.#writeNoted();
+    return this.#noting;
+  }
+
+  read(by: Principal, options: AuditQuery = {}): AsyncIterable<AuditRecord> {
+    requireScope(by, 'admin');
+    return this.#read(options);
+  }
+
+  async page(by: Principal, { after = 0, limit = 100, ...wanted }: AuditQuery = {}): Promise<AuditPage> {
+    requireScope(by, 'admin');
+    await this.flush();
+    const last = await this.#events.last(AUDIT_KEY);
+    const entries: AuditRecord[] = [];
+    let next = after;
+    for await (const logged of this.#events.read(AUDIT_KEY, { after, limit: MOST_LOOKED_AT })) {
+      next = logged.seq;
+      const entry = recordOf(logged, wanted);
+      if (entry) entries.push(entry);
+      if (entries.length >= limit) break;
+    }
+    // Others may have added some meanwhile.
+    return { entries, next, last: Math.max(last, next) };
+  }
+
+  async trim(limits: TrimLimits): Promise<void> {
+    await this.#events.trim(AUDIT_KEY, limits);
+  }
+
+  async flush(): Promise<void> {
+    await this.#write([], false);
+  }
+
+  /** With what was refused and has no entry yet. */
+  async close(): Promise<void> {
+    this.#refusals.flush();
+    await this.flush();
+  }
+
+  /** With what was noted before, which waits for the next time where storage fails. */
+  async #write(entries: readonly AuditEntry[], flushed: boolean): Promise<void> {
+    const noted = this.#noted.splice(0);
+    if (noted.length + entries.length === 0) return;
+    try {
+      await this.#events.append(AUDIT_KEY, [...noted, ...entries], { flushed });
+    } catch (error) {
+      this.#noted.unshift(...noted);
+      // Of a storage that is away for long the latest are kept.
+      this.#noted.splice(0, this.#noted.length - MOST_NOTED);
+      throw error;
+    }
+  }
+
+  async #writeNoted(): Promise<void> {
+    await delay(GATHER_MS);
+    this.#noting = undefined;
+    await this.flush();
+  }
+
+  async *#read({ after = 0, limit = Infinity, userId, session }: AuditQuery): AsyncGenerator<AuditRecord> {
+    let left = limit;
+    if (left <= 0) return;
+    await this.flush();
+    for await (const logged of this.#events.read(AUDIT_KEY, { after })) {
+      const entry = recordOf(logged, { userId, session });
+      if (!entry) continue;
+      yield entry;
+      left -= 1;
+      if (left <= 0) return;
+    }
+  }
+}
+
+interface AuditFilter {
+  readonly userId?: string | undefined;
+  readonly session?: string | undefined;
+}
+
+/** Undefined where it is another user's, of another session, or cannot be read. */
+function recordOf({ seq, at, event }: LoggedEvent, { userId, session }: AuditFilter): AuditRecord | undefined {
+  const { data: entry } = AuditEntry.safeParse(event);
+  const isMeant = entry && (userId ?? entry.userId) === entry.userId && (session ?? entry.session) === entry.session;
+  return isMeant ? { seq, at, ...entry } : undefined;
+}
+
+function bounded(entry: AuditEntry): AuditEntry {
+  const clip = (value: unknown) => (typeof value === 'string' ? value.slice(0, MOST_CHARACTERS) : value);
+  return AuditEntry.parse(Object.fromEntries(Object.entries(entry).map(([name, value]) => [name, clip(value)])));
+}
+
+/** How a credential is written in the log. */
+export const authMethodText = ({ kind, id }: Principal['credential']): string =>
+  kind === 'daemon' ? kind : `${kind} ${id}`;
+
+interface RefusalOptions {
+  /** Entries of one user and kind at once; after that, one each `everyMs`. */
+  readonly burst?: number;
+  /** The same for all unknown addresses together. */
+  readonly burstOfUnknown?: number;
+  readonly everyMs?: number;
+  /** Users and addresses that are known at a time. */
+  readonly most?: number;
+  /** Milliseconds that never go back. */
+  readonly elapsed?: () => number;
+}
+
+interface Source {
+  left: number;
+  at: number;
+  suppressed: number;
+  /** The last of those that have no entry yet. */
+  last: AuditEntry | undefined;
+}
+
+export class Refusals {
+  readonly counts = new Map<RefusalKind, number>();
+  readonly #write: (entry: AuditEntry) => void;
+  readonly #options: Required<RefusalOptions>;
+  /** By kind and user or address. The one that was heard of longest ago comes first. */
+  readonly #sources = new Map<string, Source>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(write: (entry: AuditEntry) => void, options: RefusalOptions = {}) {
+    this.#write = write;
+    const { burst = 10, burstOfUnknown = 100, everyMs = 60_000, most = 5_000 } = options;
+    this.#options = { burst, burstOfUnknown, everyMs, most, elapsed: options.elapsed ?? (() => performance.now()) };
+  }
+
+  refused({ kind, action = 'refused', from = 'local', outcome = 'refused', ...rest }: Refusal): void {
+    this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
+    const entry: AuditEntry = { ...rest, kind, action, from, outcome };
+    const known = rest.userId ?? rest.session;
+    const own = this.#source(`${kind} ${known ?? networkOf(from)}`, this.#options.burst);
+    // Addresses are cheap: all who are nobody share a bound as well.
+    const shared = known === undefined ? this.#source(`${kind} `, this.#options.burstOfUnknown) : undefined;
+    const full = [own, shared].find((source) => source && source.left < 1);
+    if (full) {
+      this.#suppress(full, entry);
+      return;
+    }
+    own.left--;
+    if (shared) shared.left--;
+    this.#tell(own, entry);
+  }
+
+  /** Writes down what is still without an entry. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    for (const source of this.#sources.values()) if (source.last) this.#tell(source, source.last, 1);
+  }
+
+  #source(key: string, burst: number): Source {
+    const { elapsed, everyMs, most } = this.#options;
+    const at = elapsed();
+    const known = this.#sources.get(key) ?? { left: burst, at, suppressed: 0, last: undefined };
+    known.left = Math.min(burst, known.left + (at - known.at) / everyMs);
+    known.at = at;
+    this.#sources.delete(key);
+    this.#sources.set(key, known);
+    if (this.#sources.size > most) this.#forget();
+    return known;
+  }
+
+  #suppress(source: Source, entry: AuditEntry): void {
+    source.suppressed++;
+    source.last = entry;
+    this.#timer ??= setTimeout(() => this.#settle(), this.#options.everyMs).unref();
+  }
+
+  /** `counted`: how many of the suppressed ones this entry itself stands for. */
+  #tell(source: Source, entry: AuditEntry, counted = 0): void {
+    const suppressed = source.suppressed - counted;
+    source.suppressed = 0;
+    source.last = undefined;
+    this.#write({ ...entry, ...(suppressed > 0 ? { suppressed } : {}) });
+  }
+
+  /** Nothing may have come since that could have told of them. */
+  #settle(): void {
+    this.#timer = undefined;
+    const { elapsed, everyMs } = this.#options;
+    let waiting = false;
+    for (const source of this.#sources.values()) {
+      if (!source.last) continue;
+      source.left += (elapsed() - source.at) / everyMs;
+      source.at = elapsed();
+      if (source.left < 1) {
+        waiting = true;
+        continue;
+      }
+      source.left--;
+      this.#tell(source, source.last, 1);
+    }
+    if (waiting) this.#timer = setTimeout(() => this.#settle(), everyMs).unref();
+  }
+
+  /** What it did not tell yet goes to the next one, so that the number of entries stays bounded and no count is lost. */
+  #forget(): void {
+    for (const [key, source] of this.#sources) {
+      this.#sources.delete(key);
+      if (!source.last) return;
+      const [kind = ''] = key.split(' ');
+      const shared = this.#sources.get(`${kind} `) ?? { left: 0, at: source.at, suppressed: 0, last: undefined };
+      shared.suppressed += source.suppressed;
+      shared.last ??= source.last;
+      this.#sources.set(`${kind} `, shared);
+      return;
+    }
+  }
+}
+
+/** An IPv6 network of 64 bits is one customer of a provider, who has all of its addresses. */
+export function networkOf(address: string): string {
+  if (!isIPv6(address) || address.startsWith('::ffff:')) return address;
+  const [head = ''] = address.split('%');
+  const [before = '', after] = head.split('::');
+  const left = before === '' ? [] : before.split(':');
+  const right = after === undefined || after === '' ? [] : after.split(':');
+  const zeros = after === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
+  const groups = [...left, ...Array.from({ length: zeros }, () => '0'), ...right];
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`;
+}

@@ -1,0 +1,108 @@
+/** What a principal may do: scopes, and rights to a session by ownership, share or the admin role. */
+
+import { type Right, type Role, rights, roles, type Scope, type Share } from '../../protocol/access-models.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { AuthMethod, Principal, Users } from './access-control.ts';
+import { LOCAL } from './users.ts';
+
+/** Of a session: whose it is, and with whom it is shared. */
+interface SessionAcl {
+  readonly id: string;
+  readonly ownerId: string;
+  readonly shares: readonly Share[];
+}
+
+/** The most that the principal may do; undefined where it must not know of the session. */
+export function rightOf(principal: Principal, ownerId: string, shares: readonly Share[]): Right | undefined {
+  const granted = shares.filter((share) => isFor(principal, share)).map(({ right }) => right);
+  const own: Right[] = principal.userId === ownerId || principal.scopes.includes('admin') ? ['manage'] : [];
+  const most = strongest([...granted, ...own]);
+  const bound = strongest(rights.filter((right) => principal.scopes.includes(right)));
+  return most && bound && weaker(most, bound);
+}
+
+/** NOT_FOUND where it is not theirs, and FORBIDDEN where it is and the right is not enough. */
+export function requireRight(principal: Principal, { id, ownerId, shares }: SessionAcl, needed: Right): void {
+  const right = rightOf(principal, ownerId, shares);
+  if (right === undefined) throw sessionNotFound(id);
+  if (rank(right) >= rank(needed)) return;
+  throw new CellaError('FORBIDDEN', `${principal.userName} may ${right} session ${id}, and this needs ${needed}.`, {
+    details: { session: id, right, needed },
+  });
+}
+
+export function sessionNotFound(id: string): CellaError {
+  return new CellaError('NOT_FOUND', `There is no session ${JSON.stringify(id.slice(0, 100))}.`);
+}
+
+export function requireScope(principal: Principal, scope: Scope): void {
+  if (principal.scopes.includes(scope)) return;
+  throw new CellaError('FORBIDDEN', `This needs the scope ${scope}, which ${principal.userName} does not have here.`, {
+    details: { scope },
+  });
+}
+
+/** All that somebody of this role may do. */
+export function scopesOf(role: Role): readonly Scope[] {
+  switch (role) {
+    case 'viewer':
+      return ['view', 'tokens'];
+    case 'member':
+      return ['view', 'use', 'manage', 'tokens'];
+    case 'admin':
+      return ['view', 'use', 'manage', 'tokens', 'admin'];
+  }
+}
+
+/** With what each of them brings along: whoever may use a session may look at it. */
+export function withImpliedScopes(scopes: readonly Scope[]): Scope[] {
+  const most = Math.max(...rights.map((right, at) => (scopes.includes(right) ? at : -1)));
+  const rest = scopes.filter((scope) => scope === 'tokens' || scope === 'admin');
+  return [...rights.slice(0, most + 1), ...new Set(rest)];
+}
+
+function isFor(principal: Principal, share: Share): boolean {
+  if ('userId' in share) return share.userId === principal.userId;
+  return roles.indexOf(principal.role) >= roles.indexOf(share.role);
+}
+
+const rank = (right: Right): number => rights.indexOf(right);
+
+const weaker = (one: Right, other: Right): Right => (rank(one) < rank(other) ? one : other);
+
+const strongest = (all: readonly Right[]): Right | undefined => all.toSorted((a, b) => rank(b) - rank(a))[0];
+
+/** UNAUTHENTICATED where the user is gone or disabled. */
+export async function principalOf(
+  users: Pick<Users, 'find'>,
+  { userId, scopes }: { readonly userId: string; readonly scopes: readonly Scope[] },
+  credential: AuthMethod,
+): Promise<Principal> {
+  const user = await users.find(userId);
+  if (!user) throw unauthenticated();
+  if (user.disabled) {
+    throw unauthenticated(`The user ${user.name} is disabled.`, 'Ask an admin, who can run `cella users enable NAME`.');
+  }
+  const { id, name, role } = user;
+  return {
+    userId: id,
+    userName: name,
+    role,
+    scopes: scopesOf(role).filter((scope) => scopes.includes(scope)),
+    authMethod: credential,
+  };
+}
+
+export const daemonPrincipal: Principal = {
+  userId: LOCAL,
+  userName: LOCAL,
+  role: 'admin',
+  scopes: scopesOf('admin'),
+  authMethod: { kind: 'daemon', id: 'daemon' },
+};
+
+/** One answer to all that is unknown, expired or revoked: it tells nobody which of them it is. */
+export const unauthenticated = (
+  message = 'This token or login is not valid, or not any more.',
+  advice?: string,
+): CellaError => new CellaError('UNAUTHENTICATED', message, advice === undefined ? {} : { advice });

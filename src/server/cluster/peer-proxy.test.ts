@@ -1,0 +1,85 @@
+import { getEventListeners, once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
+import { CloseCode } from '../../protocol/api/socket-frames.ts';
+import { ByteBudget } from '../request-limits.ts';
+import { endToEndHeaders, listItems, openSocket, proxySocket } from './peer-proxy.ts';
+
+it('passes on what is for the other end, and not what is for one connection', () => {
+  const headers = { connection: ['Keep-Alive, X-Own'], 'x-own': ['1'], 'x-mine': ['2'], host: ['here'] };
+  expect(endToEndHeaders(headers)).toEqual({ 'x-mine': ['2'] });
+});
+
+it('reads a list as long as a header can be about as fast, whatever is in it', () => {
+  const timed = (text: string): number => {
+    const began = performance.now();
+    for (let n = 0; n < 50; n++) listItems(text);
+    return performance.now() - began;
+  };
+  timed('a, b');
+  const plain = timed('a,'.repeat(8000));
+  // One that looks back from every blank takes thousands of times as long.
+  expect(timed(`a${' '.repeat(16_000)}b`)).toBeLessThan(10 * plain);
+});
+
+const server = createServer();
+let url = '';
+beforeAll(async () => {
+  server.on('upgrade', (_request, socket) => socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}'));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+});
+afterAll(() => server.close());
+
+const target = (protocols: string[], gone = new AbortController().signal) => {
+  return { url, path: '/', headers: {}, protocols, gone };
+};
+
+it('gives the refusal of the other server, and then waits for nothing of it', async () => {
+  const { signal } = new AbortController();
+  const refusal = await openSocket(target([], signal));
+  expect(refusal).toBeInstanceOf(Response);
+  expect(refusal).toMatchObject({ status: 404 });
+  await expect.poll(() => getEventListeners(signal, 'abort').length).toBe(0);
+});
+
+it('refuses protocols that no WebSocket can ask for', async () => {
+  await expect(openSocket(target(['a', 'a']))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+});
+
+it('ends a client whose messages the other server does not take, where they hold too much', async () => {
+  const servers = [new WebSocketServer({ port: 0 }), new WebSocketServer({ port: 0 })];
+  const [front, back] = servers as [WebSocketServer, WebSocketServer];
+  const at = (to: WebSocketServer) => `ws://127.0.0.1:${(to.address() as AddressInfo).port}`;
+  back.on('connection', (socket) => socket.pause());
+  const held = new ByteBudget(32 * PIECE.length);
+  const { signal } = new AbortController();
+  const limits = { patienceMs: 60_000, bufferBytes: 8 * PIECE.length, gone: signal, ending: signal };
+  front.on('connection', async (client) => {
+    client.pause();
+    const owner = await openSocket({ ...target([]), url: at(back).replace('ws', 'http') });
+    if (owner instanceof Response) throw new Error('it was refused');
+    proxySocket(client, owner, { ...limits, hold: held.reserve('somebody') });
+    client.resume();
+  });
+  const clients = Array.from({ length: 8 }, () => new WebSocket(at(front)));
+  const closed = clients.map((client) => new Promise((resolve) => client.once('close', resolve)));
+  for (const client of clients) client.once('open', () => pour(client));
+  expect(await Promise.race(closed)).toBe(CloseCode.tooMuch);
+  // What does not read does not see who has gone.
+  for (const client of [...clients, ...front.clients, ...back.clients]) client.terminate();
+  await expect.poll(() => front.clients.size).toBe(0);
+  expect(() => held.reserve('somebody').resize(32 * PIECE.length)).not.toThrow();
+  for (const one of servers) one.close();
+});
+
+const PIECE = Buffer.alloc(256 * 1024);
+
+/** As much as is taken, and no more. */
+function pour(client: WebSocket): void {
+  client.send(PIECE, (error) => error || pour(client));
+}

@@ -1,0 +1,198 @@
+/**
+ * Leads what is asked of a session to the server that has it. The client is let in here, and again there, by what it has
+ * sent itself; what has come from another server is never passed on again.
+ */
+
+import { Agent, type IncomingMessage } from 'node:http';
+import { Agent as TlsAgent } from 'node:https';
+import type { Route } from '../../protocol/api/route.ts';
+import { GetSession } from '../../protocol/api/session-routes.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
+import { readAdminToken } from '../access/access-control.ts';
+import { cut, type ExchangeContext, pathOf, remoteOf } from '../http/exchange.ts';
+import { ownedElsewhere } from '../sessions/session-lock.ts';
+import type { SessionManager } from '../sessions/session-types.ts';
+import { FORWARD_HEADER } from './forward-mark.ts';
+import {
+  endToEndHeaders,
+  listItems,
+  openSocket,
+  type ProxySocketOptions,
+  proxyRequest,
+  proxySocket,
+} from './peer-proxy.ts';
+import { type Peer, type PeerAddress, PeerMonitor, type Peers } from './peers.ts';
+
+export interface SessionForwarderOptions {
+  readonly peers: Peers;
+  readonly host: SessionManager;
+  /** Of the admin `local`, for whoever came through the local socket without a token. */
+  readonly adminTokenPath: string;
+  readonly sockets: Pick<ProxySocketOptions, 'patienceMs' | 'bufferBytes' | 'ending'>;
+}
+
+/** What says how long a body is goes with it, and with nothing else: no byte of it is taken for another request. */
+function bodyOf(incoming: IncomingMessage) {
+  const { 'content-length': length, 'transfer-encoding': coding } = incoming.headers;
+  if (coding !== undefined) return { stream: incoming, headers: { 'transfer-encoding': 'chunked' } };
+  if (length === undefined) return { stream: undefined, headers: {} };
+  // Said again: a client can have it taken away as a header of its own connection, and the body would be without an end.
+  return { stream: incoming, headers: { 'content-length': length } };
+}
+
+interface Target extends Peer {
+  readonly id: string;
+}
+
+export class SessionForwarder implements Disposable {
+  readonly #options: SessionForwarderOptions;
+  readonly #agents = { http: new Agent({ keepAlive: true }), https: new TlsAgent({ keepAlive: true }) };
+  readonly #vigil: PeerMonitor;
+
+  constructor(options: SessionForwarderOptions) {
+    this.#options = options;
+    const isThere = (id: string) => options.peers.isAlive(id);
+    this.#vigil = new PeerMonitor({ isAlive: isThere, answers: (other, signal) => this.#answers(other, signal) });
+  }
+
+  /** The answer of the server that has the session; undefined where it is for this one to answer. */
+  async forward(c: ExchangeContext, session: SessionInfo, endpoint: Route): Promise<Response | undefined> {
+    if (c.get('hop')) return undefined;
+    const target = await this.#find(session, endpoint);
+    if (!target) return undefined;
+    const { upgrade } = c.env;
+    return upgrade ? await this.#socket(c, target, upgrade) : await this.#request(c, target);
+  }
+
+  /** Deletes it where another server has it, as whoever asks here. False where this one is to do it. */
+  async delete(c: ExchangeContext, session: SessionInfo): Promise<boolean> {
+    const target = c.get('hop') ? undefined : await this.#find(session);
+    if (!target) return false;
+    const [method, path] = ['DELETE', `/v1/sessions/${session.id}`];
+    const headers = await this.#headers(c, method, path);
+    const { 'content-length': _length, 'content-type': _type, ...bare } = headers;
+    const watched = this.#vigil.watch(target);
+    const ends = { cut: () => {}, onEnd: () => watched[Symbol.dispose]() };
+    const way = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
+    const answer = await proxyRequest({ ...way, method, path, headers: bare });
+    await answer.arrayBuffer();
+    if (answer.status >= 300 && answer.status !== 404) throw ownedElsewhere({}, `it answered with ${answer.status}.`);
+    return true;
+  }
+
+  [Symbol.dispose](): void {
+    this.#vigil[Symbol.dispose]();
+    this.#agents.http.destroy();
+    this.#agents.https.destroy();
+  }
+
+  async #answers(other: PeerAddress, signal: AbortSignal): Promise<boolean> {
+    const way = { url: other.url, agent: this.#agentOf(other), signal, cut: () => {}, onEnd: () => {} };
+    const answer = await proxyRequest({ ...way, method: 'GET', path: '/health', headers: {} });
+    await answer.arrayBuffer();
+    return true;
+  }
+
+  async #find(session: SessionInfo, endpoint?: Route): Promise<Target | undefined> {
+    const { host, peers } = this.#options;
+    const id = (await host.owningServer(session)) ?? (await this.#claim(session, endpoint));
+    if (id === undefined) return undefined;
+    // Another process than a server may have it: whoever asks is told here.
+    const peer = await peers.find(id);
+    return peer && { ...peer, id };
+  }
+
+  /** Nobody has it: this server takes it now, before anything of the request is read. Another may be faster. */
+  async #claim(session: SessionInfo, endpoint: Route | undefined): Promise<string | undefined> {
+    const { host } = this.#options;
+    // Looking at a session takes it from nobody.
+    if (endpoint === GetSession) return undefined;
+    try {
+      await host.open(session.id);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+      return await host.owningServer(session);
+    }
+  }
+
+  async #request(c: ExchangeContext, target: Target): Promise<Response> {
+    const { method } = c.req;
+    const path = pathOf(c);
+    const { incoming } = c.env;
+    const headers = await this.#headers(c, method, path);
+    const watched = this.#vigil.watch(target);
+    const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
+    const ends = { cut: () => cut(c.env), onEnd: () => watched[Symbol.dispose]() };
+    const body = bodyOf(incoming);
+    const way = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
+    const answer = await proxyRequest({
+      ...way,
+      method,
+      path,
+      headers: { ...headers, ...body.headers },
+      body: body.stream,
+    });
+    c.set('forwarded', true);
+    return answer;
+  }
+
+  async #socket(
+    c: ExchangeContext,
+    target: Target,
+    upgrade: NonNullable<ExchangeContext['env']['upgrade']>,
+  ): Promise<Response> {
+    const path = pathOf(c);
+    const { socket } = c.env;
+    const headers = await this.#headers(c, 'GET', path);
+    const protocols = listItems(c.req.header('sec-websocket-protocol') ?? '');
+    const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
+    const watched = this.#vigil.watch(target);
+    const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
+    const owner = await openSocket(way).catch((error) => {
+      watched[Symbol.dispose]();
+      throw error;
+    });
+    c.set('forwarded', true);
+    const left = () => {
+      watched[Symbol.dispose]();
+      // Where the client was there to the end, the other side has been told.
+      if (!(owner instanceof Response)) setTimeout(() => owner.terminate(), this.#options.sockets.patienceMs).unref();
+    };
+    if (owner instanceof Response) {
+      left();
+      return owner;
+    }
+    if (socket.destroyed) left();
+    else socket.once('close', left);
+    upgrade.accept = (client, room) =>
+      proxySocket(client, owner, { ...this.#options.sockets, gone: watched.gone, hold: room() });
+    return new Response(null, { status: 204 });
+  }
+
+  async #headers(c: ExchangeContext, method: string, path: string): Promise<Record<string, string | string[]>> {
+    const { [FORWARD_HEADER]: _forged, ...passed } = endToEndHeaders(c.env.incoming.headersDistinct);
+    const own = await this.#credentials(c);
+    const marked = {
+      method,
+      path,
+      authorization: own ?? c.req.header('authorization'),
+      cookie: c.req.header('cookie'),
+    };
+    const hop = this.#options.peers.forwardSigner.sign(marked, { from: this.#options.peers.id, client: remoteOf(c) });
+    const authorization = own === undefined ? {} : { authorization: own };
+    return { ...passed, ...authorization, [FORWARD_HEADER]: hop, 'x-request-id': c.get('requestId') };
+  }
+
+  /** Whoever came through the local socket is the admin, and has nothing to show for it elsewhere. */
+  async #credentials(c: ExchangeContext): Promise<string | undefined> {
+    if (c.get('principal')?.authMethod.kind !== 'daemon') return undefined;
+    const file = await readAdminToken(this.#options.adminTokenPath);
+    return file.kind === 'private' ? `Bearer ${file.token}` : undefined;
+  }
+
+  #agentOf({ url }: Pick<Peer, 'url'>): Agent {
+    return url.startsWith('https:') ? this.#agents.https : this.#agents.http;
+  }
+}

@@ -1,0 +1,233 @@
+/** The master key: from the environment or from a private file, rotated on request. Encrypts credentials (AES-256-GCM). */
+
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { constants, type FileHandle, link, open, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import { makeFolder, syncFolder, writeFileDurably } from '../../storage/file/durable-files.ts';
+import { guarded, systemCode } from '../../storage/file/file-errors.ts';
+
+/** As CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY hold them. */
+export interface EnvironmentKeys {
+  readonly current?: string | undefined;
+  readonly old?: string | undefined;
+}
+
+export class Keyring {
+  readonly #path: string;
+  readonly #given: EnvironmentKeys;
+  #keys: Promise<readonly MasterKey[]> | undefined;
+
+  /** Nothing is read or made before it is needed. A wrong key is told at once. */
+  constructor(path: string, given: EnvironmentKeys = {}) {
+    this.#path = path;
+    this.#given = given;
+    if (given.current !== undefined || given.old !== undefined) this.#keys = Promise.resolve(environmentKeys(given));
+  }
+
+  async current(): Promise<MasterKey> {
+    const [first] = await this.#all();
+    if (!first) throw new Error('a keyring is never empty');
+    return first;
+  }
+
+  /** Looks at the file again where no key has the id: another process may have rotated it. */
+  async find(id: string): Promise<MasterKey | undefined> {
+    const known = (await this.#all()).find((key) => key.id === id);
+    if (known || this.#isGiven) return known;
+    this.#keys = undefined;
+    return (await this.#all()).find((key) => key.id === id);
+  }
+
+  /** Where the key is a file, another one comes first there. One that was given stays what it is. */
+  async rotate(): Promise<void> {
+    if (!this.#isGiven) await this.#write([masterKeyOf(newKey()), ...(await this.#all())]);
+  }
+
+  /** Forgets the older ones, when nothing is left that they open. */
+  async prune(): Promise<void> {
+    if (!this.#isGiven) await this.#write([await this.current()]);
+  }
+
+  get #isGiven(): boolean {
+    return this.#given.current !== undefined;
+  }
+
+  async #write(keys: readonly MasterKey[]): Promise<void> {
+    const written = keys.map(({ bytes }) => bytes);
+    await replaceKeys(this.#path, written);
+    this.#keys = Promise.resolve(keys);
+  }
+
+  #all(): Promise<readonly MasterKey[]> {
+    this.#keys ??= readOrMakeKeys(this.#path).then(
+      (keys) => keys.map(masterKeyOf),
+      (error) => {
+        this.#keys = undefined; // mended by hand, it is read at the next try
+        throw error;
+      },
+    );
+    return this.#keys;
+  }
+}
+
+function environmentKeys({ current, old }: EnvironmentKeys): MasterKey[] {
+  if (current === undefined) {
+    throw invalid('CELLA_OLD_MASTER_KEY is set, and CELLA_MASTER_KEY, which is to take its place, is not.');
+  }
+  const first = keyIn('CELLA_MASTER_KEY', current);
+  return old === undefined ? [first] : [first, keyIn('CELLA_OLD_MASTER_KEY', old)];
+}
+
+/** What is wrong with it is told without a character of it. */
+function keyIn(variable: string, text: string): MasterKey {
+  const bytes = parseKey(text.trim());
+  if (bytes) return masterKeyOf(bytes);
+  throw invalid(`${variable} is no key of 32 bytes in base64 or hex. \`openssl rand -base64 32\` makes one.`);
+}
+
+const invalid = (message: string): CellaError =>
+  new CellaError('INVALID_OPTIONS', message, { advice: 'Correct the variable; see docs/credentials.md.' });
+
+const MOST_BYTES = 10_000;
+
+export const keyFilePath = (dataDir: string): string => join(dataDir, 'master-key');
+
+/** Makes one where there is none. Of several processes at once, one makes it and all read the same. */
+async function readOrMakeKeys(path: string): Promise<Buffer[]> {
+  const there = await readKeys(path);
+  if (there) return there;
+  await guarded('make', dirname(path), () => makeFolder(dirname(path)));
+  await withFresh(path, [newKey()], async (fresh) => {
+    try {
+      // Unlike a rename it never takes the place of one that somebody else has made meanwhile.
+      await link(fresh, path);
+    } catch (error) {
+      if (systemCode(error) !== 'EEXIST') throw error;
+    }
+  });
+  const made = await readKeys(path);
+  if (made) return made;
+  throw unusable(path, 'it went away as soon as it was made');
+}
+
+async function replaceKeys(path: string, keys: readonly Buffer[]): Promise<void> {
+  await withFresh(path, keys, (fresh) => rename(fresh, path));
+}
+
+const newKey = (): Buffer => randomBytes(KEY_BYTES);
+
+/** Undefined where there is no file. One that cannot be used is never replaced: it may be all that opens the rest. */
+async function readKeys(path: string): Promise<Buffer[] | undefined> {
+  const file = await openFile(path);
+  if (!file) return undefined;
+  await using held = file;
+  const { mode, uid, size } = await held.stat();
+  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusable(path, 'it is no file');
+  if (uid !== process.geteuid?.()) throw unusable(path, `it belongs to another user (${uid})`);
+  if ((mode & 0o077) !== 0) throw unusable(path, `others may read it; run: chmod 600 ${path}`);
+  if (size > MOST_BYTES) throw unusable(path, 'it is too large');
+  const keys = (await held.readFile('utf8')).split('\n').filter((line) => line.trim() !== '');
+  const bytes = keys.map((line) => parseKey(line.trim()));
+  const good = bytes.filter((key) => key !== undefined);
+  if (good.length === 0 || good.length < bytes.length) throw unusable(path, 'it holds something that is no key');
+  return good;
+}
+
+/** 32 bytes as base64, base64url or hex; undefined where it is anything else. */
+function parseKey(text: string): Buffer | undefined {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex');
+  if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return undefined;
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.length === KEY_BYTES ? bytes : undefined;
+}
+
+async function withFresh(path: string, keys: readonly Buffer[], put: (fresh: string) => Promise<void>): Promise<void> {
+  const fresh = `${path}.${process.pid}-${randomBytes(6).toString('hex')}`;
+  await guarded('write', path, async () => {
+    try {
+      await writeFileDurably(fresh, keys.map((key) => `${key.toString('base64')}\n`).join(''));
+      await put(fresh);
+      await syncFolder(dirname(path));
+    } finally {
+      await rm(fresh, { force: true });
+    }
+  });
+}
+
+async function openFile(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === 'ENOENT') return undefined;
+    if (code === 'ELOOP') throw unusable(path, 'it is a link');
+    return guarded('read', path, () => Promise.reject(error));
+  }
+}
+
+function unusable(path: string, why: string): CellaError {
+  return new CellaError('CREDENTIAL_UNREADABLE', `The master key in ${path} cannot be used: ${why}.`, {
+    details: { path },
+    advice: 'Mend the file or bring back a copy of it, or give the key in CELLA_MASTER_KEY. See docs/credentials.md.',
+  });
+}
+
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const CIPHER = 'aes-256-gcm';
+
+interface MasterKey {
+  /** Says which key it is, and nothing of the key. */
+  readonly id: string;
+  readonly bytes: Buffer;
+}
+
+export const Sealed = z.object({
+  keyId: z.string(),
+  nonce: z.string(),
+  /** The encrypted text and its tag. */
+  box: z.string(),
+});
+export type Sealed = z.infer<typeof Sealed>;
+
+/** Whose it is, and what it is called. */
+interface AssociatedData {
+  readonly userId: string;
+  readonly name: string;
+}
+
+export function masterKeyOf(bytes: Buffer): MasterKey {
+  return { id: createHash('sha256').update('cella master key\0').update(bytes).digest('hex').slice(0, 16), bytes };
+}
+
+export function seal(text: string, { id, bytes }: MasterKey, label: AssociatedData): Sealed {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, bytes, nonce, { authTagLength: TAG_BYTES }).setAAD(associatedBytes(label));
+  const box = Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+  return { keyId: id, nonce: nonce.toString('base64'), box: box.toString('base64') };
+}
+
+/** Throws where anything was changed: the key, the label, or a bit of the box. */
+export function unseal({ nonce, box }: Sealed, { bytes }: MasterKey, label: AssociatedData): string {
+  const [iv, data] = [Buffer.from(nonce, 'base64'), Buffer.from(box, 'base64')];
+  const end = data.length - TAG_BYTES;
+  if (iv.length !== NONCE_BYTES || end < 1) throw new Error('the box is cut');
+  const decipher = createDecipheriv(CIPHER, bytes, iv, { authTagLength: TAG_BYTES });
+  decipher.setAAD(associatedBytes(label)).setAuthTag(data.subarray(end));
+  return Buffer.concat([decipher.update(data.subarray(0, end)), decipher.final()]).toString('utf8');
+}
+
+/** Each part with its length before it, so that no two pairs give the same bytes. */
+export function associatedBytes({ userId, name }: AssociatedData): Buffer {
+  const parts = ['cella credential 1', userId, name].map((text) => Buffer.from(text, 'utf8'));
+  return Buffer.concat(
+    parts.flatMap((part) => {
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(part.length);
+      return [length, part];
+    }),
+  );
+}

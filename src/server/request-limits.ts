@@ -1,0 +1,171 @@
+/** Limits on what one client can make the server do or hold: rates, concurrency, bytes of unfinished requests. */
+
+import { BoundedMap } from '../lib/bounded-map.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Rates } from './access/access-control.ts';
+
+export interface RateOptions {
+  readonly perSecond?: number;
+  /** How many may come at once. */
+  readonly burst?: number;
+  readonly mostBuckets?: number;
+  /** What there is too much of, in words. */
+  readonly what?: string;
+  /** Milliseconds that never go back. */
+  readonly elapsed?: () => number;
+}
+
+interface Bucket {
+  readonly left: number;
+  readonly at: number;
+}
+
+export class Buckets implements Rates {
+  readonly #perSecond: number;
+  readonly #burst: number;
+  readonly #what: string;
+  readonly #elapsed: () => number;
+  readonly #buckets: BoundedMap<string, Bucket>;
+
+  constructor({
+    perSecond = 100,
+    burst = 500,
+    mostBuckets = 10_000,
+    what = 'Too many requests',
+    elapsed = () => performance.now(),
+  }: RateOptions = {}) {
+    this.#perSecond = perSecond;
+    this.#burst = burst;
+    this.#what = what;
+    this.#buckets = new BoundedMap(mostBuckets);
+    this.#elapsed = elapsed;
+  }
+
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  /** What costs more than may come at once waits for a full bucket, and takes all of it. */
+  admit(key: string, wanted = 1): void {
+    const cost = Math.min(wanted, this.#burst);
+    const at = this.#elapsed();
+    const before = this.#buckets.get(key) ?? { left: this.#burst, at };
+    const filled = (Math.max(0, at - before.at) / 1000) * this.#perSecond;
+    const left = Math.min(this.#burst, before.left + filled);
+    this.#buckets.set(key, { left: left < cost ? left : left - cost, at });
+    if (left >= cost) return;
+    const retryAfterMs = Math.ceil(((cost - left) / this.#perSecond) * 1000);
+    throw new CellaError('RATE_LIMITED', `${this.#what}: try again in ${retryAfterMs} ms.`, {
+      details: { retryAfterMs },
+    });
+  }
+}
+
+interface FrameBucket {
+  readonly most: number;
+  readonly perSecond: number;
+  left: number;
+  at: number;
+}
+
+const bucket = (most: number, perSecond: number): FrameBucket => ({ most, perSecond, left: most, at: 0 });
+
+export class FrameRateLimit {
+  readonly #clock: () => number;
+  readonly #frames = bucket(2000, 1000);
+  readonly #control = bucket(1000, 50);
+
+  constructor(clock: () => number = () => performance.now()) {
+    this.#clock = clock;
+  }
+
+  /** False where it is one too many. */
+  frame(): boolean {
+    return this.#spend(this.#frames);
+  }
+
+  /** Pings and pongs. */
+  control(): boolean {
+    return this.#spend(this.#control);
+  }
+
+  #spend(from: FrameBucket): boolean {
+    const now = this.#clock();
+    if (from.at > 0) from.left = Math.min(from.most, from.left + ((now - from.at) / 1000) * from.perSecond);
+    from.at = now;
+    if (from.left < 1) return false;
+    from.left -= 1;
+    return true;
+  }
+}
+
+export class ConcurrencyLimit {
+  readonly #most: number;
+  readonly #refusal: (most: number) => CellaError;
+  readonly #counts = new Map<string, number>();
+
+  constructor(most: number, refusal: (most: number) => CellaError) {
+    this.#most = most;
+    this.#refusal = refusal;
+  }
+
+  /** Throws where one more is too many. */
+  check(whose: string): void {
+    if (this.isFull(whose)) throw this.#refusal(this.#most);
+  }
+
+  isFull(whose: string): boolean {
+    return this.#of(whose) >= this.#most;
+  }
+
+  /** Gives what to call when it has gone. */
+  enter(whose: string): () => void {
+    this.#counts.set(whose, this.#of(whose) + 1);
+    return () => {
+      const others = this.#of(whose) - 1;
+      if (others === 0) this.#counts.delete(whose);
+      else this.#counts.set(whose, others);
+    };
+  }
+
+  #of(whose: string): number {
+    return this.#counts.get(whose) ?? 0;
+  }
+}
+
+/** QUOTA_EXCEEDED where it is one too many. */
+export function perSessionLimit(what: string, most: number): ConcurrencyLimit {
+  const message = `The session has ${most} open ${what} already.`;
+  return new ConcurrencyLimit(most, () => new CellaError('QUOTA_EXCEEDED', message, { details: { most } }));
+}
+
+export interface ByteReservation extends Disposable {
+  /** RATE_LIMITED where these are too many beside what is held already; until it is disposed of they count. */
+  add(bytes: number): void;
+  /** As `take`, where it is known how many they are by now: more than before, or fewer. */
+  resize(bytes: number): void;
+}
+
+export class ByteBudget {
+  readonly #most: number;
+  readonly #held = new Map<string, number>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  reserve(whose: string): ByteReservation {
+    let own = 0;
+    const be = (bytes: number) => {
+      const more = bytes - own;
+      const all = (this.#held.get(whose) ?? 0) + more;
+      own = bytes;
+      if (all === 0) this.#held.delete(whose);
+      else this.#held.set(whose, all);
+      if (more <= 0 || all <= this.#most) return;
+      const message = `Requests that are under way hold more than ${this.#most} bytes.`;
+      throw new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
+    };
+    return { resize: be, add: (bytes) => be(own + bytes), [Symbol.dispose]: () => be(0) };
+  }
+}

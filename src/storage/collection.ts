@@ -1,0 +1,125 @@
+/** Documents of one kind: parsed when they are read, with a cache by revision, and listed page by page. */
+
+import type { z } from 'zod';
+import { BoundedMap } from '../lib/bounded-map.ts';
+import { inSlices } from '../lib/event-loop.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { DocumentCondition, DocumentStore, ListDocuments } from './contract.ts';
+
+export interface Found<T> {
+  readonly id: string;
+  readonly revision: number;
+  readonly value: T;
+}
+
+export class Collection<T> {
+  readonly #documents: DocumentStore;
+  readonly #name: string;
+  readonly #schema: z.ZodType<T>;
+  readonly #cache = new ParseCache<T>();
+
+  constructor(documents: DocumentStore, name: string, schema: z.ZodType<T>) {
+    this.#documents = documents;
+    this.#name = name;
+    this.#schema = schema;
+  }
+
+  /** STORAGE_FAILED where it is damaged. */
+  async get(id: string): Promise<Found<T> | undefined> {
+    const found = await this.#documents.get(this.#name, id);
+    if (!found) return undefined;
+    const { revision } = found;
+    return { id, revision, value: this.#cache.get(id, revision, () => this.#parse(id, found.value)) };
+  }
+
+  put(id: string, value: T, condition?: DocumentCondition): Promise<number | undefined> {
+    return this.#documents.put(this.#name, id, value, condition);
+  }
+
+  delete(id: string, condition?: DocumentCondition): Promise<boolean> {
+    return this.#documents.delete(this.#name, id, condition);
+  }
+
+  /** One page. Damaged ones are left out. */
+  async page(options: ListDocuments): Promise<{ readonly items: Found<T>[]; readonly next?: string }> {
+    const { documents, next } = await this.#documents.list(this.#name, options);
+    const items = documents.flatMap(({ id, revision, value }) => {
+      const parsed = this.#schema.safeParse(value);
+      return parsed.success ? [{ id, revision, value: parsed.data }] : [];
+    });
+    return { items, ...(next === undefined ? {} : { next }) };
+  }
+
+  /** All that can be read, or all whose ids begin so, in bounded memory. */
+  all(prefix = ''): AsyncGenerator<Found<T>> {
+    return this.#every({ prefix });
+  }
+
+  /** Those of them that have this value. The others are not read. */
+  where(field: string, value: string): AsyncGenerator<Found<T>> {
+    return this.#every({ where: { field, value } });
+  }
+
+  async *#every(options: ListDocuments): AsyncGenerator<Found<T>> {
+    for await (const { id, revision, value } of everyDocument(this.#documents, this.#name, options)) {
+      const parsed = this.#schema.safeParse(value);
+      if (parsed.success) yield { id, revision, value: parsed.data };
+    }
+  }
+
+  /** Those too that cannot be read. */
+  async deleteAll(prefix: string): Promise<void> {
+    for await (const { id } of everyDocument(this.#documents, this.#name, { prefix })) await this.delete(id);
+  }
+
+  #parse(id: string, value: unknown): T {
+    const parsed = this.#schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    throw new CellaError(
+      'STORAGE_FAILED',
+      `Cannot use the document ${this.#name}/${id}: this version of Cella does not understand it.`,
+      { details: { collection: this.#name, id } },
+    );
+  }
+}
+
+interface Parsed<T> {
+  readonly revision: number;
+  readonly value: T;
+}
+
+const MOST = 1000;
+
+export class ParseCache<T> {
+  readonly #parsed = new BoundedMap<string, Parsed<T>>(MOST);
+
+  /** What `parse` gives is shared by all who ask, and not to be changed. */
+  get(id: string, revision: number, parse: () => T): T {
+    const known = this.#parsed.get(id);
+    const value = known?.revision === revision ? known.value : parse();
+    // Also where it was known: what is used stays.
+    this.#parsed.set(id, { revision, value });
+    return value;
+  }
+}
+
+export interface EveryDocument {
+  readonly id: string;
+  readonly revision: number;
+  /** Undefined where it is damaged: whoever removes all removes those, too. */
+  readonly value: unknown;
+}
+
+/** By their ids; those that are removed meanwhile may be left out. */
+export async function* everyDocument(
+  documents: DocumentStore,
+  collection: string,
+  { limit = 50, ...from }: ListDocuments = {},
+): AsyncGenerator<EveryDocument> {
+  for (let after: string | undefined = from.after ?? ''; after !== undefined; ) {
+    const page = await documents.list(collection, { ...from, limit, after });
+    yield* inSlices(page.documents);
+    for (const { id } of page.damaged) yield { id, revision: 0, value: undefined };
+    after = page.next;
+  }
+}
