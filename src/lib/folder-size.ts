@@ -84,3 +84,7 @@ function bytesWithout(error: unknown): number {
   if (code === 'EACCES' || code === 'ENAMETOOLONG' || code === 'ELOOP') return Infinity;
   throw error;
 }
+
+function systemCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}

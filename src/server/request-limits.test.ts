@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
-import { Buckets } from './request-limits.ts';
+import { RateLimiter } from './request-limits.ts';
 
 /** When to try again; undefined where it was admitted. */
-function refusal(rates: Buckets, key: string): number | undefined {
+function refusal(rates: RateLimiter, key: string): number | undefined {
   try {
     rates.admit(key);
     return undefined;
@@ -15,7 +15,7 @@ function refusal(rates: Buckets, key: string): number | undefined {
 
 test('a burst passes, then one by one at the rate, and each refusal tells when to try again', () => {
   let now = 0;
-  const rates = new Buckets({ perSecond: 10, burst: 3, elapsed: () => now });
+  const rates = new RateLimiter({ perSecond: 10, burst: 3, elapsed: () => now });
   for (let count = 0; count < 3; count += 1) expect(refusal(rates, 'a')).toBeUndefined();
   expect(refusal(rates, 'a')).toBe(100);
   now = 60;
@@ -30,7 +30,7 @@ test('a burst passes, then one by one at the rate, and each refusal tells when t
 
 test('what costs more than may come at once is admitted when all of it is there', () => {
   let now = 0;
-  const rates = new Buckets({ perSecond: 10, burst: 3, elapsed: () => now });
+  const rates = new RateLimiter({ perSecond: 10, burst: 3, elapsed: () => now });
   rates.admit('a', 100);
   expect(refusal(rates, 'a')).toBe(100);
   now = 200;
@@ -40,14 +40,14 @@ test('what costs more than may come at once is admitted when all of it is there'
 });
 
 test('one key does not use up what another has', () => {
-  const rates = new Buckets({ perSecond: 1, burst: 1, elapsed: () => 0 });
+  const rates = new RateLimiter({ perSecond: 1, burst: 1, elapsed: () => 0 });
   expect(refusal(rates, 'a')).toBeUndefined();
   expect(refusal(rates, 'a')).toBe(1000);
   expect(refusal(rates, 'b')).toBeUndefined();
 });
 
 test('there are only so many buckets, and the one that is in use stays', () => {
-  const rates = new Buckets({ perSecond: 1, burst: 1, mostBuckets: 100, elapsed: () => 0 });
+  const rates = new RateLimiter({ perSecond: 1, burst: 1, mostBuckets: 100, elapsed: () => 0 });
   expect(refusal(rates, 'busy')).toBeUndefined();
   for (let count = 0; count < 1000; count += 1) {
     expect(refusal(rates, `other ${count}`)).toBeUndefined();

@@ -2,7 +2,6 @@
 
 import { BoundedMap } from '../lib/bounded-map.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Rates } from './access/access-control.ts';
 
 export interface RateOptions {
   readonly perSecond?: number;
@@ -20,7 +19,8 @@ interface Bucket {
   readonly at: number;
 }
 
-export class Buckets implements Rates {
+/** A token bucket per key, in the memory of this server. A bounded number of buckets is kept. */
+export class RateLimiter {
   readonly #perSecond: number;
   readonly #burst: number;
   readonly #what: string;
@@ -45,7 +45,10 @@ export class Buckets implements Rates {
     return this.#buckets.size;
   }
 
-  /** What costs more than may come at once waits for a full bucket, and takes all of it. */
+  /**
+   * Counts a request, or fails with RATE_LIMITED and `details.retryAfterMs`. `wanted`: how many requests it counts as. A
+   * request that costs more than a full bucket takes a full one.
+   */
   admit(key: string, wanted = 1): void {
     const cost = Math.min(wanted, this.#burst);
     const at = this.#elapsed();
@@ -70,6 +73,7 @@ interface FrameBucket {
 
 const bucket = (most: number, perSecond: number): FrameBucket => ({ most, perSecond, left: most, at: 0 });
 
+/** How many frames one WebSocket client may send. */
 export class FrameRateLimit {
   readonly #clock: () => number;
   readonly #frames = bucket(2000, 1000);
@@ -79,7 +83,7 @@ export class FrameRateLimit {
     this.#clock = clock;
   }
 
-  /** False where it is one too many. */
+  /** False if it is one too many. */
   frame(): boolean {
     return this.#spend(this.#frames);
   }
@@ -99,6 +103,7 @@ export class FrameRateLimit {
   }
 }
 
+/** How many of one kind each key may have at a time. */
 export class ConcurrencyLimit {
   readonly #most: number;
   readonly #refusal: (most: number) => CellaError;
@@ -109,7 +114,7 @@ export class ConcurrencyLimit {
     this.#refusal = refusal;
   }
 
-  /** Throws where one more is too many. */
+  /** Throws if one more is too many. */
   check(whose: string): void {
     if (this.isFull(whose)) throw this.#refusal(this.#most);
   }
@@ -118,7 +123,7 @@ export class ConcurrencyLimit {
     return this.#of(whose) >= this.#most;
   }
 
-  /** Gives what to call when it has gone. */
+  /** Returns a function to call at its end. */
   enter(whose: string): () => void {
     this.#counts.set(whose, this.#of(whose) + 1);
     return () => {
@@ -133,19 +138,20 @@ export class ConcurrencyLimit {
   }
 }
 
-/** QUOTA_EXCEEDED where it is one too many. */
+/** How many of one kind a session may have open. QUOTA_EXCEEDED if it is one too many. */
 export function perSessionLimit(what: string, most: number): ConcurrencyLimit {
   const message = `The session has ${most} open ${what} already.`;
   return new ConcurrencyLimit(most, () => new CellaError('QUOTA_EXCEEDED', message, { details: { most } }));
 }
 
 export interface ByteReservation extends Disposable {
-  /** RATE_LIMITED where these are too many beside what is held already; until it is disposed of they count. */
+  /** RATE_LIMITED if these bytes are too many beside what is held already. They count until it is disposed of. */
   add(bytes: number): void;
-  /** As `take`, where it is known how many they are by now: more than before, or fewer. */
+  /** As `add`, but sets the total of this reservation. */
   resize(bytes: number): void;
 }
 
+/** Bytes that unfinished requests hold in memory, per key. */
 export class ByteBudget {
   readonly #most: number;
   readonly #held = new Map<string, number>();
@@ -156,7 +162,7 @@ export class ByteBudget {
 
   reserve(whose: string): ByteReservation {
     let own = 0;
-    const be = (bytes: number) => {
+    const resize = (bytes: number) => {
       const more = bytes - own;
       const all = (this.#held.get(whose) ?? 0) + more;
       own = bytes;
@@ -166,6 +172,6 @@ export class ByteBudget {
       const message = `Requests that are under way hold more than ${this.#most} bytes.`;
       throw new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
     };
-    return { resize: be, add: (bytes) => be(own + bytes), [Symbol.dispose]: () => be(0) };
+    return { resize, add: (bytes) => resize(own + bytes), [Symbol.dispose]: () => resize(0) };
   }
 }

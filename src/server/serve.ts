@@ -14,7 +14,8 @@ import type { GatewaySettings, LogLevel, Privilege } from '../settings/settings-
 import type { Storage } from '../storage/contract.ts';
 import { storageMoved } from '../storage/file/file-errors.ts';
 import { FileStorage } from '../storage/file/storage.ts';
-import { type AccessControl, type AuditLog, openAccess } from './access/access-control.ts';
+import { type AccessControl, openAccess } from './access/access-control.ts';
+import type { AuditLog } from './access/audit-log.ts';
 import { Peers } from './cluster/peers.ts';
 import type { EnvironmentKeys } from './credentials/master-key.ts';
 import { checkExposure, nameFor, nameIn, readTls } from './exposure.ts';

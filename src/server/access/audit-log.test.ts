@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { AuditEntry } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { EventLog } from '../../storage/contract.ts';
-import { LoggedAudit, networkOf, Refusals } from './audit-log.ts';
+import { AuditLog, networkOf, Refusals } from './audit-log.ts';
 
 /** Of the log only what is added to it. */
 function failingLog() {
@@ -15,7 +15,7 @@ function failingLog() {
       return log.kept.push(...added);
     },
   };
-  return { log, audit: new LoggedAudit(events as EventLog) };
+  return { log, audit: new AuditLog(events as EventLog) };
 }
 
 const entryOf = (action: string) => ({ action, from: '127.0.0.1', outcome: 'ok' }) as const;

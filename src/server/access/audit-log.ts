@@ -4,56 +4,89 @@ import { isIPv6 } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AuditEntry, type AuditRecord, type RefusalKind } from '../../protocol/access-models.ts';
 import type { EventLog, LoggedEvent, TrimLimits } from '../../storage/contract.ts';
-import type { AuditLog, AuditPage, AuditQuery, Principal, Refusal } from './access-control.ts';
-import { requireScope } from './authorization.ts';
+import { type Principal, requireScope } from './authorization.ts';
 
 /** Agent keys hold no null character. */
 export const AUDIT_KEY = '\0audit';
 
 /** Names, addresses and paths come from outside, and may be as long as anybody likes. */
 const MOST_CHARACTERS = 300;
-/** How long notes are gathered: whoever asks again at once does not wait for the line of what was asked before. */
+/** How long `appendSoon` gathers entries, so that a client that asks again at once does not wait for the last write. */
 const GATHER_MS = 20;
-/** How many entries one page looks through for those that are asked for. */
+/** How many entries one page reads while it looks for matching ones. */
 const MOST_LOOKED_AT = 10_000;
-/** How many wait for a storage that fails. */
-const MOST_NOTED = 1000;
+/** How many entries are kept while storage fails. */
+const MOST_BUFFERED = 1000;
 
-export class LoggedAudit implements AuditLog {
+/** `action` is `refused` if it came by no route, and `from` is `local` if it came by no connection. */
+export type Refusal = Omit<AuditEntry, 'kind' | 'outcome' | 'suppressed' | 'action' | 'from'> & {
+  readonly kind: RefusalKind;
+  readonly action?: string;
+  readonly from?: string;
+  /** Default: `refused`. */
+  readonly outcome?: 'refused' | 'failed';
+};
+
+export interface AuditPage {
+  readonly entries: readonly AuditRecord[];
+  /** The number of the last entry that was read, for `after`. */
+  readonly next: number;
+  /** The number of the last entry in the log. */
+  readonly last: number;
+}
+
+export interface AuditQuery {
+  readonly after?: number;
+  readonly limit?: number;
+  readonly userId?: string;
+  readonly session?: string;
+}
+
+/** Entries are numbered and only appended; a log that is too long loses its oldest. No agent key reaches it. */
+export class AuditLog {
   readonly #events: EventLog;
-  #noted: AuditEntry[] = [];
-  #noting: Promise<void> | undefined;
+  #buffered: AuditEntry[] = [];
+  #flushing: Promise<void> | undefined;
   readonly #refusals: Refusals;
 
   constructor(events: EventLog, refusals: RefusalOptions = {}) {
     this.#events = events;
-    // What storage does not take now waits for the next entry.
+    // If storage fails, it is written with the next entry.
     this.#refusals = new Refusals((entry) => void this.appendSoon(entry).catch(() => {}), refusals);
   }
 
+  /** How many of each kind were refused since the server started. */
   get refusals(): Refusals['counts'] {
     return this.#refusals.counts;
   }
 
+  /**
+   * Counts a refusal, and writes it soon: the first few of a kind by one user or address each, the rest as `suppressed` of
+   * the next entry. Does not wait and never fails.
+   */
   refused(refusal: Refusal): void {
     this.#refusals.refused(refusal);
   }
 
+  /** Durable when it resolves. */
   async append(entry: AuditEntry): Promise<void> {
     await this.#write([bounded(entry)], true);
   }
 
+  /** Appended soon, together with others: for frequent actions that are also in the log of a session. */
   appendSoon(entry: AuditEntry): Promise<void> {
-    this.#noted.push(bounded(entry));
-    this.#noting ??= this.#writeNoted();
-    return this.#noting;
+    this.#buffered.push(bounded(entry));
+    this.#flushing ??= this.#flushSoon();
+    return this.#flushing;
   }
 
+  /** For `admin`. From the first entry after `after`, in order. */
   read(by: Principal, options: AuditQuery = {}): AsyncIterable<AuditRecord> {
     requireScope(by, 'admin');
     return this.#read(options);
   }
 
+  /** For `admin`. As `read`, but reads a bounded part of the log: `next` says where to go on, up to `last`. */
   async page(by: Principal, { after = 0, limit = 100, ...wanted }: AuditQuery = {}): Promise<AuditPage> {
     requireScope(by, 'admin');
     await this.flush();
@@ -74,33 +107,34 @@ export class LoggedAudit implements AuditLog {
     await this.#events.trim(AUDIT_KEY, limits);
   }
 
+  /** Writes what `appendSoon` has buffered. */
   async flush(): Promise<void> {
     await this.#write([], false);
   }
 
-  /** With what was refused and has no entry yet. */
+  /** Also writes refusals that have no entry yet. */
   async close(): Promise<void> {
     this.#refusals.flush();
     await this.flush();
   }
 
-  /** With what was noted before, which waits for the next time where storage fails. */
+  /** With what was buffered before, which waits for the next time where storage fails. */
   async #write(entries: readonly AuditEntry[], flushed: boolean): Promise<void> {
-    const noted = this.#noted.splice(0);
-    if (noted.length + entries.length === 0) return;
+    const buffered = this.#buffered.splice(0);
+    if (buffered.length + entries.length === 0) return;
     try {
-      await this.#events.append(AUDIT_KEY, [...noted, ...entries], { flushed });
+      await this.#events.append(AUDIT_KEY, [...buffered, ...entries], { flushed });
     } catch (error) {
-      this.#noted.unshift(...noted);
+      this.#buffered.unshift(...buffered);
       // Of a storage that is away for long the latest are kept.
-      this.#noted.splice(0, this.#noted.length - MOST_NOTED);
+      this.#buffered.splice(0, this.#buffered.length - MOST_BUFFERED);
       throw error;
     }
   }
 
-  async #writeNoted(): Promise<void> {
+  async #flushSoon(): Promise<void> {
     await delay(GATHER_MS);
-    this.#noting = undefined;
+    this.#flushing = undefined;
     await this.flush();
   }
 
@@ -126,8 +160,8 @@ interface AuditFilter {
 /** Undefined where it is another user's, of another session, or cannot be read. */
 function recordOf({ seq, at, event }: LoggedEvent, { userId, session }: AuditFilter): AuditRecord | undefined {
   const { data: entry } = AuditEntry.safeParse(event);
-  const isMeant = entry && (userId ?? entry.userId) === entry.userId && (session ?? entry.session) === entry.session;
-  return isMeant ? { seq, at, ...entry } : undefined;
+  const matches = entry && (userId ?? entry.userId) === entry.userId && (session ?? entry.session) === entry.session;
+  return matches ? { seq, at, ...entry } : undefined;
 }
 
 function bounded(entry: AuditEntry): AuditEntry {
@@ -136,7 +170,7 @@ function bounded(entry: AuditEntry): AuditEntry {
 }
 
 /** How a credential is written in the log. */
-export const authMethodText = ({ kind, id }: Principal['credential']): string =>
+export const authMethodText = ({ kind, id }: Principal['authMethod']): string =>
   kind === 'daemon' ? kind : `${kind} ${id}`;
 
 interface RefusalOptions {
@@ -159,6 +193,10 @@ interface Source {
   last: AuditEntry | undefined;
 }
 
+/**
+ * Refusals on their way to the log. A client that is refused again and again must not fill the log, nor push out what
+ * others did: each user, and each unknown address, gets a few entries per kind, then one a minute with a count.
+ */
 export class Refusals {
   readonly counts = new Map<RefusalKind, number>();
   readonly #write: (entry: AuditEntry) => void;
@@ -178,7 +216,7 @@ export class Refusals {
     const entry: AuditEntry = { ...rest, kind, action, from, outcome };
     const known = rest.userId ?? rest.session;
     const own = this.#source(`${kind} ${known ?? networkOf(from)}`, this.#options.burst);
-    // Addresses are cheap: all who are nobody share a bound as well.
+    // Addresses are cheap: all unknown clients also share one limit.
     const shared = known === undefined ? this.#source(`${kind} `, this.#options.burstOfUnknown) : undefined;
     const full = [own, shared].find((source) => source && source.left < 1);
     if (full) {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Right, type Role, rights, roles, type Scope, type Share, scopes } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Principal } from './access-control.ts';
+import type { Principal } from './authorization.ts';
 import { requireRight, requireScope, rightOf, scopesOf, withImpliedScopes } from './authorization.ts';
 
 const someone = (userId: string, role: Role = 'member', only: readonly Scope[] = scopesOf(role)): Principal => ({

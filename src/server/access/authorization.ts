@@ -2,17 +2,35 @@
 
 import { type Right, type Role, rights, roles, type Scope, type Share } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AuthMethod, Principal, Users } from './access-control.ts';
-import { LOCAL } from './users.ts';
+import type { Users } from './users.ts';
 
-/** Of a session: whose it is, and with whom it is shared. */
+/** The user whose token lies in the data folder. */
+export const LOCAL = 'local';
+
+/** Who sends a request, and what they may do. */
+export interface Principal {
+  readonly userId: string;
+  readonly userName: string;
+  readonly role: Role;
+  /** What the role and the credential both allow. */
+  readonly scopes: readonly Scope[];
+  readonly authMethod: AuthMethod;
+}
+
+/** How the principal authenticated. `id` is no secret: it is shown, and is the key of the rate limit. */
+export type AuthMethod =
+  | { readonly kind: 'token'; readonly id: string; readonly name: string }
+  | { readonly kind: 'login'; readonly id: string; readonly tokenId?: string }
+  | { readonly kind: 'daemon'; readonly id: 'daemon' };
+
+/** Whose session it is, and with whom it is shared. */
 interface SessionAcl {
   readonly id: string;
   readonly ownerId: string;
   readonly shares: readonly Share[];
 }
 
-/** The most that the principal may do; undefined where it must not know of the session. */
+/** The most that the principal may do; undefined if it must not know of the session. */
 export function rightOf(principal: Principal, ownerId: string, shares: readonly Share[]): Right | undefined {
   const granted = shares.filter((share) => isFor(principal, share)).map(({ right }) => right);
   const own: Right[] = principal.userId === ownerId || principal.scopes.includes('admin') ? ['manage'] : [];
@@ -21,7 +39,7 @@ export function rightOf(principal: Principal, ownerId: string, shares: readonly 
   return most && bound && weaker(most, bound);
 }
 
-/** NOT_FOUND where it is not theirs, and FORBIDDEN where it is and the right is not enough. */
+/** NOT_FOUND if the principal must not know of the session, FORBIDDEN if its right is not enough. */
 export function requireRight(principal: Principal, { id, ownerId, shares }: SessionAcl, needed: Right): void {
   const right = rightOf(principal, ownerId, shares);
   if (right === undefined) throw sessionNotFound(id);
@@ -42,7 +60,7 @@ export function requireScope(principal: Principal, scope: Scope): void {
   });
 }
 
-/** All that somebody of this role may do. */
+/** All scopes of a role. */
 export function scopesOf(role: Role): readonly Scope[] {
   switch (role) {
     case 'viewer':
@@ -54,7 +72,7 @@ export function scopesOf(role: Role): readonly Scope[] {
   }
 }
 
-/** With what each of them brings along: whoever may use a session may look at it. */
+/** Adds the scopes that others imply: `use` implies `view`. */
 export function withImpliedScopes(scopes: readonly Scope[]): Scope[] {
   const most = Math.max(...rights.map((right, at) => (scopes.includes(right) ? at : -1)));
   const rest = scopes.filter((scope) => scope === 'tokens' || scope === 'admin');
@@ -72,11 +90,11 @@ const weaker = (one: Right, other: Right): Right => (rank(one) < rank(other) ? o
 
 const strongest = (all: readonly Right[]): Right | undefined => all.toSorted((a, b) => rank(b) - rank(a))[0];
 
-/** UNAUTHENTICATED where the user is gone or disabled. */
+/** The principal that a verified credential stands for. UNAUTHENTICATED if the user is gone or disabled. */
 export async function principalOf(
   users: Pick<Users, 'find'>,
   { userId, scopes }: { readonly userId: string; readonly scopes: readonly Scope[] },
-  credential: AuthMethod,
+  authMethod: AuthMethod,
 ): Promise<Principal> {
   const user = await users.find(userId);
   if (!user) throw unauthenticated();
@@ -89,7 +107,7 @@ export async function principalOf(
     userName: name,
     role,
     scopes: scopesOf(role).filter((scope) => scopes.includes(scope)),
-    authMethod: credential,
+    authMethod,
   };
 }
 
@@ -101,7 +119,7 @@ export const daemonPrincipal: Principal = {
   authMethod: { kind: 'daemon', id: 'daemon' },
 };
 
-/** One answer to all that is unknown, expired or revoked: it tells nobody which of them it is. */
+/** One error for unknown, expired and revoked credentials, so that it does not reveal which it was. */
 export const unauthenticated = (
   message = 'This token or login is not valid, or not any more.',
   advice?: string,

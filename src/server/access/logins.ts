@@ -1,14 +1,14 @@
-/** Logins of browsers: by a one-time code from a link, or by a token, in exchange for a cookie with an end. */
+/** Browser logins: a one-time code from a link, or a token, in exchange for a cookie that expires. */
 
 import { z } from 'zod';
 import { Scope, TokenId, UserId } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import type { BrowserLogin, Logins, Principal, Users } from './access-control.ts';
-import { principalOf, scopesOf, unauthenticated } from './authorization.ts';
+import { type Principal, principalOf, scopesOf, unauthenticated } from './authorization.ts';
 import { derived, digestOf, isAlive, isOver, newSecret, SECRET_SHAPE, sameDigest } from './secrets.ts';
-import type { StoredTokens } from './tokens.ts';
+import type { Tokens } from './tokens.ts';
+import type { Users } from './users.ts';
 
 const CODE_MS = 15 * 60_000;
 const LOGIN_MS = 7 * 24 * 3600 * 1000;
@@ -19,10 +19,18 @@ interface LoginsOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
   readonly users: Pick<Users, 'find' | 'get'>;
-  readonly tokens: Pick<StoredTokens, 'isAlive'>;
+  readonly tokens: Pick<Tokens, 'isAlive'>;
 }
 
-export class StoredLogins implements Logins {
+export interface BrowserLogin {
+  /** The value of the cookie: http-only, same-site. */
+  readonly cookie: string;
+  readonly csrf: string;
+  readonly expiresAt: number;
+  readonly principal: Principal;
+}
+
+export class Logins {
   readonly #codes: ExpiringSecrets;
   readonly #logins: ExpiringSecrets;
   readonly #users: LoginsOptions['users'];
@@ -41,20 +49,22 @@ export class StoredLogins implements Logins {
     this.#tokens = tokens;
   }
 
+  /** A code for a login link: as this principal, or as another user for `admin`. It works once, for 15 minutes. */
   async createCode(by: Principal, user?: string): Promise<{ readonly code: string; readonly expiresAt: number }> {
-    const own = bearerOf(by);
-    const { secret, expiresAt } = await this.#codes.make(user === undefined ? own : await this.#bearerFor(by, user));
+    const own = grantOf(by);
+    const { secret, expiresAt } = await this.#codes.make(user === undefined ? own : await this.#grantFor(by, user));
     return { code: secret, expiresAt };
   }
 
-  /** Never with more than both of them may. */
-  async #bearerFor(by: Principal, user: string): Promise<Grant> {
+  /** Only with the scopes that both have. */
+  async #grantFor(by: Principal, user: string): Promise<Grant> {
     const { id, role, disabled, name } = await this.#users.get(by, user);
-    if (id === by.userId) return bearerOf(by);
+    if (id === by.userId) return grantOf(by);
     if (disabled) throw new CellaError('FORBIDDEN', `The user ${name} is disabled.`);
     return { userId: id, scopes: scopesOf(role).filter((scope) => by.scopes.includes(scope)) };
   }
 
+  /** A login in exchange for a code, or UNAUTHENTICATED. If two use a code at once, one gets the login. */
   async redeem(code: string): Promise<BrowserLogin> {
     const found = await this.#codes.take(code);
     if (!found) {
@@ -64,29 +74,35 @@ export class StoredLogins implements Logins {
     return this.#open(found.value);
   }
 
+  /** A login for a principal that has shown a token. It ends when the token does. */
   async open(by: Principal): Promise<BrowserLogin> {
-    return this.#open(bearerOf(by));
+    return this.#open(grantOf(by));
   }
 
+  /** Whose cookie it is, or UNAUTHENTICATED. */
   async authenticate(cookie: string): Promise<Principal> {
     const found = await this.#logins.find(cookie);
     if (!found) throw unauthenticated();
     return this.#principal(found.value, found.id);
   }
 
+  /** What a page must send with each request that changes something. */
   csrfOf(cookie: string): string {
     return derived(cookie, 'csrf');
   }
 
+  /** FORBIDDEN unless it is what `csrfOf` returns. */
   checkCsrf(cookie: string, given: string | undefined): void {
     if (given !== undefined && sameDigest(digestOf(given), digestOf(this.csrfOf(cookie)))) return;
     throw new CellaError('FORBIDDEN', 'The CSRF token of this request is missing or is not that of the login.');
   }
 
+  /** False if the login had ended before. */
   logout(cookie: string): Promise<boolean> {
     return this.#logins.remove(cookie);
   }
 
+  /** Ends all logins and login links of oneself, or of another user for `admin`. */
   async logoutUser(by: Principal, user: string): Promise<void> {
     await this.forgetUser((await this.#users.get(by, user)).id);
   }
@@ -101,31 +117,31 @@ export class StoredLogins implements Logins {
     await this.#logins.sweep();
   }
 
-  /** Nothing is made for a user who is gone or disabled, or by a token that is. */
-  async #open(bearer: Grant): Promise<BrowserLogin> {
-    await this.#principal(bearer, '');
-    const { secret: cookie, id, expiresAt } = await this.#logins.make(bearer);
-    const principal = await this.#principal(bearer, id);
+  /** Fails if the user is gone or disabled, or the token is. */
+  async #open(grant: Grant): Promise<BrowserLogin> {
+    await this.#principal(grant, '');
+    const { secret: cookie, id, expiresAt } = await this.#logins.make(grant);
+    const principal = await this.#principal(grant, id);
     return { cookie, csrf: this.csrfOf(cookie), expiresAt, principal };
   }
 
-  async #principal(bearer: Grant, loginId: string): Promise<Principal> {
-    const { tokenId, userId } = bearer;
+  async #principal(grant: Grant, loginId: string): Promise<Principal> {
+    const { tokenId, userId } = grant;
     if (tokenId !== undefined && !(await this.#tokens.isAlive(tokenId, userId))) throw unauthenticated();
     const id = loginId.slice(0, 16);
-    return principalOf(this.#users, bearer, { kind: 'login', id, ...(tokenId === undefined ? {} : { tokenId }) });
+    return principalOf(this.#users, grant, { kind: 'login', id, ...(tokenId === undefined ? {} : { tokenId }) });
   }
 }
 
-/** A login makes no other, and no token: its end would be no end. */
-function bearerOf({ userId, scopes, authMethod: credential }: Principal): Grant {
-  if (credential.kind === 'login') {
+/** A login cannot make another login: it could be prolonged without end. */
+function grantOf({ userId, scopes, authMethod }: Principal): Grant {
+  if (authMethod.kind === 'login') {
     throw new CellaError('FORBIDDEN', 'A login of a browser cannot make another one. Use a token.');
   }
-  return { userId, scopes: [...scopes], ...(credential.kind === 'token' ? { tokenId: credential.id } : {}) };
+  return { userId, scopes: [...scopes], ...(authMethod.kind === 'token' ? { tokenId: authMethod.id } : {}) };
 }
 
-const Pass = z.object({
+const StoredGrant = z.object({
   userId: UserId,
   scopes: z.array(Scope),
   /** The token by which it was made, and with which it ends. */
@@ -133,72 +149,73 @@ const Pass = z.object({
   createdAt: z.number(),
   expiresAt: z.number(),
 });
-type Pass = z.infer<typeof Pass>;
+type StoredGrant = z.infer<typeof StoredGrant>;
 
-type Grant = Pick<Pass, 'userId' | 'scopes' | 'tokenId'>;
+type Grant = Pick<StoredGrant, 'userId' | 'scopes' | 'tokenId'>;
 
 interface ExpiringSecretsOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
   readonly collection: string;
   readonly ttlMs: number;
-  /** Of one user. The oldest make room. */
+  /** Of one user. The oldest are evicted. */
   readonly most: number;
 }
 
+/** Login codes or logins: stored by the SHA-256 of their secret, with whom they stand for and until when. */
 class ExpiringSecrets {
-  readonly #passes: Collection<Pass>;
+  readonly #grants: Collection<StoredGrant>;
   readonly #clock: Clock;
   readonly #ttlMs: number;
   readonly #most: number;
 
   constructor({ documents, clock, collection, ttlMs, most }: ExpiringSecretsOptions) {
-    this.#passes = new Collection(documents, collection, Pass);
+    this.#grants = new Collection(documents, collection, StoredGrant);
     this.#clock = clock;
     this.#ttlMs = ttlMs;
     this.#most = most;
   }
 
   async make({ userId, scopes, tokenId }: Grant): Promise<{ secret: string; id: string; expiresAt: number }> {
-    await this.#makeRoom(userId);
+    await this.#evictOldest(userId);
     const secret = newSecret();
     const id = digestOf(secret);
     const createdAt = this.#clock();
     const expiresAt = createdAt + this.#ttlMs;
-    await this.#passes.put(id, { userId, scopes, createdAt, expiresAt, ...(tokenId ? { tokenId } : {}) });
+    await this.#grants.put(id, { userId, scopes, createdAt, expiresAt, ...(tokenId ? { tokenId } : {}) });
     return { secret, id, expiresAt };
   }
 
-  async find(secret: string): Promise<Found<Pass> | undefined> {
-    const found = SECRET_SHAPE.test(secret) ? await this.#passes.get(digestOf(secret)) : undefined;
+  async find(secret: string): Promise<Found<StoredGrant> | undefined> {
+    const found = SECRET_SHAPE.test(secret) ? await this.#grants.get(digestOf(secret)) : undefined;
     return found && isAlive(found.value, this.#clock()) ? found : undefined;
   }
 
-  /** As `find`, and it is gone. Of several at once, one gets it. */
-  async take(secret: string): Promise<Found<Pass> | undefined> {
+  /** As `find`, and deletes it. If several try at once, one gets it. */
+  async take(secret: string): Promise<Found<StoredGrant> | undefined> {
     const found = await this.find(secret);
-    return found && (await this.#passes.delete(found.id)) ? found : undefined;
+    return found && (await this.#grants.delete(found.id)) ? found : undefined;
   }
 
   async remove(secret: string): Promise<boolean> {
-    return SECRET_SHAPE.test(secret) && (await this.#passes.delete(digestOf(secret)));
+    return SECRET_SHAPE.test(secret) && (await this.#grants.delete(digestOf(secret)));
   }
 
   async forgetUser(userId: string): Promise<void> {
-    for await (const { id } of this.#passes.where('userId', userId)) await this.#passes.delete(id);
+    for await (const { id } of this.#grants.where('userId', userId)) await this.#grants.delete(id);
   }
 
   async sweep(): Promise<void> {
-    for await (const { id, value } of this.#passes.all()) {
-      if (isOver(value, this.#clock())) await this.#passes.delete(id);
+    for await (const { id, value } of this.#grants.all()) {
+      if (isOver(value, this.#clock())) await this.#grants.delete(id);
     }
   }
 
-  async #makeRoom(userId: string): Promise<void> {
-    const own: Found<Pass>[] = [];
-    for await (const found of this.#passes.where('userId', userId)) own.push(found);
+  async #evictOldest(userId: string): Promise<void> {
+    const own: Found<StoredGrant>[] = [];
+    for await (const found of this.#grants.where('userId', userId)) own.push(found);
     const oldestFirst = own.toSorted((one, other) => one.revision - other.revision);
     const tooMany = oldestFirst.slice(0, Math.max(0, own.length - this.#most + 1));
-    for (const { id } of tooMany) await this.#passes.delete(id);
+    for (const { id } of tooMany) await this.#grants.delete(id);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Tokens of executors: each is good for one task of one session, as one user, in the hands of one executor. One document
- * each, with the SHA-256 of the secret; removing it is what revokes it, and nothing is cached.
+ * Tokens of agent runners: each is valid for one turn of one session, as one user, from one runner. One document each, with
+ * the SHA-256 of the secret. Deleting the document revokes the token; nothing is cached.
  */
 
 import { z } from 'zod';
@@ -8,7 +8,7 @@ import { UserId } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import type { Rates, SessionTokenOptions, SessionTokens, TokenBinding, Users } from './access-control.ts';
+import type { RateLimiter } from '../request-limits.ts';
 import {
   digestOf,
   isAlive,
@@ -19,11 +19,12 @@ import {
   sameDigest,
   sessionTokenText,
 } from './secrets.ts';
+import type { Users } from './users.ts';
 
 const REFUSED: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 const TTL_MS = 24 * 3_600_000;
-/** Compared with where there is no such token, so that it takes as long. */
-const NOBODY = digestOf('');
+/** Compared with if there is no such token, so that the check takes as long. */
+const DUMMY_DIGEST = digestOf('');
 
 const StoredSessionToken = z.object({
   session: z.string(),
@@ -43,14 +44,30 @@ interface SessionTokensOptions {
   readonly clock: Clock;
   readonly users: Pick<Users, 'find'>;
   /** Of checks that fail, by whoever shows the tokens. */
-  readonly failures: Rates;
+  readonly failures: RateLimiter;
 }
 
-export class StoredSessionTokens implements SessionTokens {
+/** What the token of a runner is bound to. `task` is the turn, `executor` the runner, `userId` the user who prompts. */
+export interface TokenBinding {
+  readonly session: string;
+  readonly task: string;
+  readonly userId: string;
+  readonly executor: string;
+}
+
+export interface SessionTokenOptions {
+  /** 24 hours by default. */
+  readonly ttlMs?: number | undefined;
+  /** How many calls it is valid for. Without it there is no limit; calls are counted all the same. */
+  readonly mostUses?: number | undefined;
+}
+
+/** For the server itself: the caller has checked that the user may do this. */
+export class SessionTokens {
   readonly #tokens: Collection<StoredSessionToken>;
   readonly #clock: Clock;
   readonly #users: SessionTokensOptions['users'];
-  readonly #failures: Rates;
+  readonly #failures: RateLimiter;
   readonly #counts = new UseCounts((id, uses) => this.#count(id, uses));
 
   constructor({ documents, clock, users, failures }: SessionTokensOptions) {
@@ -60,6 +77,7 @@ export class StoredSessionTokens implements SessionTokens {
     this.#users = users;
   }
 
+  /** Returns `cst_<id>_<secret>`, which is never stored. */
   async issue(
     by: { readonly userId: string },
     { session, task, executor }: Omit<TokenBinding, 'userId'>,
@@ -80,6 +98,10 @@ export class StoredSessionTokens implements SessionTokens {
     return sessionTokenText(parts);
   }
 
+  /**
+   * Returns what it is bound to, and counts the call. UNAUTHENTICATED with `details.reason` (`unknown`, `expired`,
+   * `used_up`, `user`); FORBIDDEN with `details.mismatch` if it is bound to something else than expected.
+   */
   async check(token: string, expected: Partial<TokenBinding> = {}): Promise<TokenBinding> {
     try {
       for (;;) {
@@ -95,10 +117,12 @@ export class StoredSessionTokens implements SessionTokens {
     }
   }
 
+  /** As `check`, but does not count a call: for the server itself. */
   async peek(token: string): Promise<TokenBinding> {
     return bindingOf((await this.#good(token)).value);
   }
 
+  /** At the end of a turn. From the next call on its tokens do not work. */
   async revoke(task: string): Promise<void> {
     await this.#remove('task', task);
   }
@@ -128,14 +152,14 @@ export class StoredSessionTokens implements SessionTokens {
   async #good(token: string): Promise<Found<StoredSessionToken>> {
     const parts = parseSessionToken(token);
     const found = parts && (await this.#tokens.get(parts.id));
-    const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? NOBODY);
+    const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? DUMMY_DIGEST);
     if (!found || !same) throw refused('unknown', 'is unknown, or the task it was made for has ended');
     if (!isAlive(found.value, this.#clock())) throw refused('expired', 'has expired');
-    if (await this.#isWelcome(found.value.userId)) return found;
+    if (await this.#isEnabled(found.value.userId)) return found;
     throw refused('user', 'belongs to a user who is disabled or gone');
   }
 
-  /** False where somebody else has changed it meanwhile: then it is looked at again. */
+  /** False if another request changed it meanwhile; the caller then checks again. */
   async #use({ id, revision, value }: Found<StoredSessionToken>): Promise<boolean> {
     const { uses, mostUses } = value;
     if (mostUses === undefined) {
@@ -143,11 +167,11 @@ export class StoredSessionTokens implements SessionTokens {
       return true;
     }
     if (uses >= mostUses) throw refused('used_up', `was good for ${mostUses} calls, and has had them`);
-    // Counted before it is let in: of several at once, no more come in than may.
+    // Counted before the call is admitted, so that concurrent calls cannot exceed the limit.
     return (await this.#tokens.put(id, { ...value, uses: uses + 1 }, { ifRevision: revision })) !== undefined;
   }
 
-  /** A token that was revoked does not come back by it. */
+  /** Does not bring a revoked token back. */
   async #count(id: string, uses: number): Promise<void> {
     for (let found = await this.#tokens.get(id); found; found = await this.#tokens.get(id)) {
       const { value, revision } = found;
@@ -156,7 +180,7 @@ export class StoredSessionTokens implements SessionTokens {
     }
   }
 
-  async #isWelcome(userId: string): Promise<boolean> {
+  async #isEnabled(userId: string): Promise<boolean> {
     const user = await this.#users.find(userId);
     return user !== undefined && !user.disabled;
   }
@@ -170,7 +194,7 @@ function bindingOf({ session, task, userId, executor }: StoredSessionToken): Tok
   return { session, task, userId, executor };
 }
 
-/** What an executor says it speaks for must be what its token says. */
+/** A runner may only speak for what its token is bound to. */
 function checkBinding(binding: TokenBinding, expected: Partial<TokenBinding>): void {
   const words = { session: 'session', task: 'task', userId: 'user', executor: 'executor' } as const;
   for (const name of ['session', 'task', 'userId', 'executor'] as const) {
@@ -190,12 +214,13 @@ function refused(reason: 'unknown' | 'expired' | 'user' | 'used_up', what: strin
   });
 }
 
-/** Adds to what is kept, where it is still there. */
+/** Adds to the stored count, if the token is still there. */
 type Write = (id: string, uses: number) => Promise<void>;
 
-/** What comes meanwhile goes into the same write. */
+/** Uses within this time go into one write. */
 const GATHER_MS = 1000;
 
+/** Counts uses, and writes them a moment later so that no call waits for it. */
 class UseCounts {
   readonly #write: Write;
   #waiting = new Map<string, number>();
@@ -211,14 +236,14 @@ class UseCounts {
     this.#timer ??= setTimeout(() => void this.flush(), GATHER_MS).unref();
   }
 
-  /** Resolves when all is written that was counted before. */
+  /** Resolves when all uses so far are written. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const counted = this.#waiting;
     this.#waiting = new Map();
     this.#writing = this.#writing.then(async () => {
-      for (const [id, uses] of counted) await this.#write(id, uses).catch(() => {}); // a count is worth no failed call
+      for (const [id, uses] of counted) await this.#write(id, uses).catch(() => {}); // a failed count must not fail a call
     });
     return this.#writing;
   }

@@ -1,4 +1,4 @@
-/** Tokens: one document each, by id, with the SHA-256 of the secret. Removing it is what revokes it. */
+/** API tokens: one document each, by id, with the SHA-256 of the secret. Deleting the document revokes the token. */
 
 import { z } from 'zod';
 import { CreateToken, Scope, type TokenInfo, UserId } from '../../protocol/access-models.ts';
@@ -6,8 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { parsed } from '../parsed.ts';
-import type { CreatedToken, Principal, Tokens, Users } from './access-control.ts';
-import { requireScope, scopesOf, withImpliedScopes } from './authorization.ts';
+import { type Principal, requireScope, scopesOf, withImpliedScopes } from './authorization.ts';
 import {
   digestOf,
   isAlive,
@@ -19,11 +18,12 @@ import {
   type TokenParts,
   tokenText,
 } from './secrets.ts';
+import type { Users } from './users.ts';
 
 const MOST_TOKENS = 200;
 const TOUCH_MS = 60_000;
-/** Compared with where there is no such token, so that it takes as long. */
-const NOBODY = digestOf('');
+/** Compared with if there is no such token, so that the check takes as long. */
+const DUMMY_DIGEST = digestOf('');
 
 const StoredToken = z.object({
   name: z.string(),
@@ -42,7 +42,13 @@ interface TokensOptions {
   readonly users: Pick<Users, 'get' | 'find'>;
 }
 
-export class StoredTokens implements Tokens {
+export interface CreatedToken {
+  /** Shown only once. */
+  readonly token: string;
+  readonly info: TokenInfo;
+}
+
+export class Tokens {
   readonly #tokens: Collection<StoredToken>;
   readonly #clock: Clock;
   readonly #users: TokensOptions['users'];
@@ -54,6 +60,7 @@ export class StoredTokens implements Tokens {
     this.#users = users;
   }
 
+  /** For `tokens`; for another user, `admin`. FORBIDDEN for browser logins, and for scopes that the creator lacks. */
   async create(by: Principal, input: CreateToken): Promise<CreatedToken> {
     requireScope(by, 'tokens');
     const { name, user = by.userName, scopes, expiresInMs } = parsed(CreateToken, input, 'token');
@@ -63,7 +70,7 @@ export class StoredTokens implements Tokens {
     const wanted = scopes ? withImpliedScopes(scopes) : allowed;
     const refused = wanted.find((scope) => !allowed.includes(scope));
     if (refused) throw new CellaError('FORBIDDEN', `A token of ${user} made here cannot have the scope ${refused}.`);
-    await this.#makeRoom(userId);
+    await this.#checkCount(userId);
     const parts = { id: newId(16), secret: newSecret() };
     const createdAt = this.#clock();
     const expiresAt = expiresInMs === undefined ? undefined : createdAt + expiresInMs;
@@ -71,6 +78,7 @@ export class StoredTokens implements Tokens {
     return { token: tokenText(parts), info };
   }
 
+  /** Tokens of oneself, or of the named user for `admin`, without secrets, oldest first. */
   async list(by: Principal, { user = by.userName }: { readonly user?: string } = {}): Promise<TokenInfo[]> {
     requireScope(by, 'tokens');
     const { id: userId } = await this.#users.get(by, user);
@@ -79,20 +87,21 @@ export class StoredTokens implements Tokens {
     return infos.toSorted((one, other) => one.createdAt - other.createdAt || (one.id < other.id ? -1 : 1));
   }
 
+  /** From the next call on, neither the token nor a login made by it works. NOT_FOUND. */
   async revoke(by: Principal, tokenId: string): Promise<void> {
     const found = /^[a-z2-7]{16}$/.test(tokenId) ? await this.#tokens.get(tokenId) : undefined;
     const own = found?.value.userId === by.userId;
     if (!found || (!own && !by.scopes.includes('admin'))) throw unknown(tokenId);
-    // Whoever holds a token may always throw it away.
+    // A token may always revoke itself.
     if (by.authMethod.id !== tokenId) requireScope(by, 'tokens');
     if (!(await this.#tokens.delete(tokenId))) throw unknown(tokenId);
   }
 
-  /** Undefined where the text is no token that is alive. Notes that it was used. */
+  /** Undefined if the text is no valid token. Records the time of use. */
   async verify(text: string): Promise<Found<StoredToken> | undefined> {
     const parts = parseToken(text);
     const found = parts && (await this.#tokens.get(parts.id));
-    const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? NOBODY);
+    const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? DUMMY_DIGEST);
     if (!found || !same || !isAlive(found.value, this.#clock())) return undefined;
     this.#touch(found);
     return found;
@@ -118,7 +127,7 @@ export class StoredTokens implements Tokens {
     for await (const { id } of this.#of(userId)) await this.#tokens.delete(id);
   }
 
-  /** Those that have expired, and those whose user is gone. */
+  /** Deletes tokens that have expired or whose user is gone. */
   async sweep(): Promise<void> {
     for await (const { id, value } of this.#tokens.all()) {
       if (isOver(value, this.#clock()) || (await this.#isOrphan(value))) await this.#tokens.delete(id);
@@ -129,7 +138,7 @@ export class StoredTokens implements Tokens {
     await Promise.all(this.#touching.values());
   }
 
-  /** Nobody waits for it, and a revoked token does not come back by it. */
+  /** Runs in the background. `ifRevision` keeps it from bringing a revoked token back. */
   #touch({ id, revision, value }: Found<StoredToken>): void {
     const now = this.#clock();
     const recent = value.lastUsedAt !== undefined && Math.abs(now - value.lastUsedAt) < TOUCH_MS;
@@ -149,7 +158,7 @@ export class StoredTokens implements Tokens {
     );
   }
 
-  async #makeRoom(userId: string): Promise<void> {
+  async #checkCount(userId: string): Promise<void> {
     let count = 0;
     for await (const { id, value } of this.#of(userId)) {
       if (isOver(value, this.#clock())) await this.#tokens.delete(id);
@@ -182,9 +191,9 @@ function infoOf(
   };
 }
 
-/** A token would outlive the login: its end would be no end. */
-function requireNoLogin({ authMethod: credential }: Principal, user: string): void {
-  if (credential.kind !== 'login') return;
+/** A token would outlive the login that made it. */
+function requireNoLogin({ authMethod }: Principal, user: string): void {
+  if (authMethod.kind !== 'login') return;
   const advice = `With a token: \`cella tokens create\`. Who has none asks an admin: \`cella tokens create --user ${user}\`.`;
   throw new CellaError('FORBIDDEN', 'A login of a browser cannot make a token.', { advice });
 }

@@ -1,16 +1,22 @@
-/** Users: one document each, by name, so that a name has one user whoever makes it at the same time. */
+/** Users: one document each, by name, so that two requests at once cannot create two users of one name. */
 
 import { CreateUser, UpdateUser, User, UserId, UserName } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { parsed } from '../parsed.ts';
-import type { Principal, UserPage, UserPageOptions, Users } from './access-control.ts';
-import { requireScope } from './authorization.ts';
+import { LOCAL, type Principal, requireScope } from './authorization.ts';
 import { newId } from './secrets.ts';
 
-/** The user whose token lies in the data folder. */
-export const LOCAL = 'local';
+export interface UserPageOptions {
+  readonly after?: string;
+  readonly limit?: number;
+}
+
+export interface UserPage {
+  readonly items: readonly User[];
+  readonly next?: string;
+}
 
 interface UsersOptions {
   readonly documents: DocumentStore;
@@ -19,7 +25,7 @@ interface UsersOptions {
   readonly forget: (userId: string) => Promise<void>;
 }
 
-export class StoredUsers implements Users {
+export class Users {
   readonly #users: Collection<User>;
   readonly #clock: Clock;
   readonly #forget: UsersOptions['forget'];
@@ -30,6 +36,7 @@ export class StoredUsers implements Users {
     this.#forget = forget;
   }
 
+  /** For `admin`. USER_EXISTS if the name is taken, also if two create it at once. */
   async create(by: Principal, input: CreateUser): Promise<User> {
     requireScope(by, 'admin');
     const { name, role, quotas } = parsed(CreateUser, input, 'user');
@@ -40,19 +47,22 @@ export class StoredUsers implements Users {
     return user;
   }
 
+  /** By name or id: oneself, or anybody for `admin`. NOT_FOUND. */
   async get(by: Principal, nameOrId: string): Promise<User> {
-    // One's own name may be another's by now.
+    // The name may belong to another user by now.
     const own = nameOrId === by.userId || nameOrId === by.userName;
     if (!own) requireScope(by, 'admin');
     return (await this.#need(own ? by.userId : nameOrId)).value;
   }
 
-  async list(by: Principal, options: UserPageOptions = {}): Promise<UserPage<User>> {
+  /** For `admin`. By name. */
+  async list(by: Principal, options: UserPageOptions = {}): Promise<UserPage> {
     requireScope(by, 'admin');
     const { items, ...rest } = await this.#users.page(options);
     return { items: items.map(({ value }) => value), ...rest };
   }
 
+  /** For `admin`. `local` stays an enabled admin. */
   async update(by: Principal, nameOrId: string, input: UpdateUser): Promise<User> {
     requireScope(by, 'admin');
     const changes = parsed(UpdateUser, input, 'user');
@@ -60,11 +70,12 @@ export class StoredUsers implements Users {
       const { id, revision, value } = await this.#need(nameOrId);
       if (value.id === LOCAL && (changes.disabled || (changes.role ?? 'admin') !== 'admin')) throw untouchable();
       const user: User = { ...value, ...given(changes), updatedAt: this.#clock() };
-      // Where somebody else was first, the changes are made to what is there then.
+      // If another change came first, this one is applied to its result.
       if ((await this.#users.put(id, user, { ifRevision: revision })) !== undefined) return user;
     }
   }
 
+  /** For `admin`. Also deletes the tokens and logins of the user. The caller deletes its sessions first. `local` stays. */
   async delete(by: Principal, nameOrId: string): Promise<void> {
     requireScope(by, 'admin');
     for (;;) {
@@ -74,11 +85,12 @@ export class StoredUsers implements Users {
     }
   }
 
+  /** For the server itself: checks no rights. */
   async find(nameOrId: string): Promise<User | undefined> {
     return (await this.#find(nameOrId))?.value;
   }
 
-  /** Makes `local` where it is missing or cannot be read: without it nobody could mend anything. */
+  /** Creates `local` if it is missing or cannot be read: nobody could repair anything without it. */
   async prepare(): Promise<void> {
     const at = this.#clock();
     const rest = { role: 'admin', disabled: false, quotas: {}, createdAt: at, updatedAt: at } as const;
@@ -105,7 +117,7 @@ export class StoredUsers implements Users {
   }
 }
 
-/** Without those that were not given: they would take the place of what is there. */
+/** Without undefined values, which would overwrite what is there. */
 function given({ role, disabled, quotas }: UpdateUser): Partial<User> {
   return {
     ...(role === undefined ? {} : { role }),

@@ -15,7 +15,7 @@ const ForwardMark = z.strictObject({
   /** Where the client is. */
   client: z.string().max(100),
 });
-export type Hop = z.infer<typeof ForwardMark>;
+export type ForwardMark = z.infer<typeof ForwardMark>;
 
 /** What the mark is good for: this request of this client, and no other. */
 export interface MarkedRequest {
@@ -35,13 +35,13 @@ export class Hops {
     this.#secret = secret;
   }
 
-  sign(request: MarkedRequest, hop: Hop): string {
+  sign(request: MarkedRequest, hop: ForwardMark): string {
     const text = Buffer.from(JSON.stringify(hop)).toString('base64url');
     return `${text}.${this.#mac(request, text).toString('base64url')}`;
   }
 
   /** Undefined where there is none that is good. */
-  read(request: MarkedRequest, header: string | undefined): Hop | undefined {
+  read(request: MarkedRequest, header: string | undefined): ForwardMark | undefined {
     const [, text, mac] = HEADER.exec(header ?? '') ?? [];
     if (text === undefined || mac === undefined) return undefined;
     if (!timingSafeEqual(this.#mac(request, text), Buffer.from(mac, 'base64url'))) return undefined;

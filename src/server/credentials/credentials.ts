@@ -15,8 +15,9 @@ import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import type { Principal, Users } from '../access/access-control.ts';
+import type { Principal } from '../access/authorization.ts';
 import { requireScope } from '../access/authorization.ts';
+import type { Users } from '../access/users.ts';
 import { parsed } from '../parsed.ts';
 import { type EnvironmentKeys, Keyring, keyFilePath, Sealed, seal, unseal } from './master-key.ts';
 

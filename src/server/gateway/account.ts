@@ -1,7 +1,7 @@
 /** Writes down what a call came to: as the provider has told it, else the most that it may charge. */
 
 import type { TokenUsage } from '../../protocol/turn.ts';
-import type { TokenBinding } from '../access/access-control.ts';
+import type { TokenBinding } from '../access/session-tokens.ts';
 import type { Logger } from '../http/logs.ts';
 import type { Asked } from './asked.ts';
 import { type Course, madeAtMost } from './course.ts';

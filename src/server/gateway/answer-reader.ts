@@ -50,7 +50,7 @@ export interface AnswerReaderOptions {
   /** Whether it must come to an end as this provider ends a stream. */
   readonly mustEnd?: boolean | undefined;
   /** What is held is counted there. */
-  readonly hold?: Pick<ByteReservation, 'be'> | undefined;
+  readonly hold?: Pick<ByteReservation, 'resize'> | undefined;
 }
 
 export type Pass = (bytes: Buffer) => void;

@@ -3,7 +3,8 @@
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { UsageCounts } from '../../protocol/turn.ts';
-import type { QuotaKeeper, TokenBinding } from '../access/access-control.ts';
+import type { TokenBinding } from '../access/session-tokens.ts';
+import type { UserQuotas } from '../quotas/user-quotas.ts';
 import type { Asked } from './asked.ts';
 import { type Estimate, estimateOf } from './estimate.ts';
 import { type Claim, Reservations } from './reservations.ts';
@@ -13,7 +14,7 @@ import { tokensIn, type UsageLedger } from './usage.ts';
 export interface BudgetParts {
   readonly rules: GatewayRules;
   readonly usage: Pick<UsageLedger, 'session' | 'today'>;
-  readonly quotas: Pick<QuotaKeeper, 'of'>;
+  readonly quotas: Pick<UserQuotas, 'limitsOf'>;
 }
 
 interface Limits {

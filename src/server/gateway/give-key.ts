@@ -2,7 +2,7 @@
 
 import type { KeyMode, Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionTokens, TokenBinding } from '../access/access-control.ts';
+import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 
 export interface KeyGiver {

@@ -3,7 +3,8 @@
 import type { Provider } from '../../protocol/enums.ts';
 import type { GatewaySettings } from '../../settings/settings-table.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
-import type { AccessControl, TokenBinding } from '../access/access-control.ts';
+import type { AccessControl } from '../access/access-control.ts';
+import type { TokenBinding } from '../access/session-tokens.ts';
 import { Credentials } from '../credentials/credentials.ts';
 import type { EnvironmentKeys } from '../credentials/master-key.ts';
 import type { Logger } from '../http/logs.ts';

@@ -3,7 +3,7 @@
 import { type DayUsage, ModelUsage, type TokenUsage, type UsageCounts } from '../../protocol/turn.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import type { TokenBinding } from '../access/access-control.ts';
+import type { TokenBinding } from '../access/session-tokens.ts';
 
 /** Of names that a provider could make up. */
 const MOST_MODELS = 100;

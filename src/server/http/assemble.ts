@@ -65,7 +65,7 @@ export function assemble(
     host,
     forwarder,
     metrics,
-    followers: new Followers(metrics),
+    followers: new Followers((kind) => metrics.client(kind)),
     kernels: options.kernels,
     profiles: options.profiles,
     codingAgents: options.codingAgents,

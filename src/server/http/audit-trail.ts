@@ -2,7 +2,7 @@
 
 import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { ErrorCode } from '../../protocol/errors.ts';
-import type { AuditLog, Refusal } from '../access/access-control.ts';
+import type { AuditLog, Refusal } from '../access/audit-log.ts';
 import { authMethodText } from '../access/audit-log.ts';
 import { type ExchangeContext, remoteOf } from './exchange.ts';
 import { toCellaError } from './failure.ts';

@@ -2,8 +2,9 @@
 
 import { getCookie } from 'hono/cookie';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AccessControl, Principal } from '../access/access-control.ts';
+import type { AccessControl } from '../access/access-control.ts';
 import { networkOf } from '../access/audit-log.ts';
+import type { Principal } from '../access/authorization.ts';
 import { parseToken } from '../access/secrets.ts';
 import { type ExchangeContext, remoteOf } from './exchange.ts';
 

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import type { Context } from 'hono';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
-import type { Principal } from '../access/access-control.ts';
+import type { Principal } from '../access/authorization.ts';
 import type { ForwardMark } from '../cluster/forward-mark.ts';
 import type { ByteReservation } from '../request-limits.ts';
 

@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
-import type { Principal } from '../access/access-control.ts';
+import type { Principal } from '../access/authorization.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';
 import { failureOf, toCellaError } from './failure.ts';

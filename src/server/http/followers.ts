@@ -1,29 +1,37 @@
-/** Clients that follow a session, by their credential: so many at a time, so that none takes all connections. */
+/** Clients that follow a session, by their credential: a bounded number, so that none takes all connections. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Principal } from '../access/access-control.ts';
 import { ConcurrencyLimit } from '../request-limits.ts';
-import type { ClientKind, HttpMetrics } from './metrics.ts';
 
-const MOST_OF_ONE = 1000;
+const MOST_FOLLOWERS = 1000;
 
+export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
+
+/** Counts a connection; returns a function to call at its end. */
+type CountClient = (kind: ClientKind) => () => void;
+
+interface Follower {
+  readonly authMethod: { readonly id: string };
+}
+
+/** Clients that follow a session, by their credential: a bounded number, so that none takes all connections. */
 export class Followers {
-  readonly #metrics: HttpMetrics;
-  readonly #open = new ConcurrencyLimit(MOST_OF_ONE, tooMany);
+  readonly #count: CountClient;
+  readonly #open = new ConcurrencyLimit(MOST_FOLLOWERS, tooManyFollowers);
 
-  constructor(metrics: HttpMetrics) {
-    this.#metrics = metrics;
+  constructor(count: CountClient) {
+    this.#count = count;
   }
 
-  /** Before something begins for it that it could not follow. */
-  check({ authMethod: credential }: Principal): void {
-    this.#open.check(credential.id);
+  /** Call it before something starts that the client could not follow. */
+  check({ authMethod }: Follower): void {
+    this.#open.check(authMethod.id);
   }
 
-  /** Gives what to call when it has gone. */
-  enter(principal: Principal, kind: ClientKind): () => void {
-    const gone = this.#metrics.client(kind);
-    const left = this.#open.enter(principal.authMethod.id);
+  /** Returns a function to call at its end. */
+  enter({ authMethod }: Follower, kind: ClientKind): () => void {
+    const gone = this.#count(kind);
+    const left = this.#open.enter(authMethod.id);
     return () => {
       gone();
       left();
@@ -31,7 +39,7 @@ export class Followers {
   }
 }
 
-function tooMany(most: number): CellaError {
+function tooManyFollowers(most: number): CellaError {
   const message = `${most} connections follow sessions with this token already.`;
   return new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
 }

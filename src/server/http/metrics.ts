@@ -2,9 +2,10 @@
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { refusalKinds } from '../../protocol/access-models.ts';
-import type { AuditLog } from '../access/access-control.ts';
+import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionManager, SessionMetrics } from '../sessions/session-types.ts';
 import { type AgentNumbers, agentNumbers } from './agent-numbers.ts';
+import type { ClientKind } from './followers.ts';
 import { hostNumbers } from './host-numbers.ts';
 import { processNumbers } from './process-numbers.ts';
 
@@ -12,7 +13,6 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 type Measured = Pick<SessionManager, 'metrics' | 'kernelMemory' | 'onEnded'>;
 
-export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
 /** Why a client was let go: it did not read, or may no longer. */
 export type Dropped = 'slow' | 'refused';
 

@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionSettings } from '../../protocol/session-info.ts';
 import type { Privilege } from '../../settings/settings-table.ts';
-import type { Principal } from '../access/access-control.ts';
+import type { Principal } from '../access/authorization.ts';
 
 type Asked = Pick<SessionSettings, 'executor' | 'sandbox' | 'cwd'>;
 

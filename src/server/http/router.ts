@@ -11,7 +11,8 @@ import type { Right } from '../../protocol/access-models.ts';
 import type { Route } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { AccessControl, Principal } from '../access/access-control.ts';
+import type { AccessControl } from '../access/access-control.ts';
+import type { Principal } from '../access/authorization.ts';
 import { requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import { ByteBudget, type ByteReservation } from '../request-limits.ts';
@@ -208,11 +209,11 @@ export class Routes {
 /** By its token or login; and all of one user's together, who may make many of them. */
 export function admitRequest(
   { rates }: Pick<AccessControl, 'rates'>,
-  { authMethod: credential, userId }: Principal,
+  { authMethod, userId }: Principal,
   cost = 1,
 ): void {
-  if (credential.kind === 'daemon') return;
-  rates.admit(credential.id, cost);
+  if (authMethod.kind === 'daemon') return;
+  rates.admit(authMethod.id, cost);
   rates.admit(`user ${userId}`, cost / TOKENS_AT_ONCE);
 }
 

@@ -9,7 +9,7 @@
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
-import type { Principal } from '../access/access-control.ts';
+import type { Principal } from '../access/authorization.ts';
 import type { Responder } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import { stopping } from '../stopping.ts';

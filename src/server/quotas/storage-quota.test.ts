@@ -17,7 +17,7 @@ import { failureOf, manifestOf } from '../../../test/contract/storage-samples.ts
 import { folderSize } from '../../lib/folder-size.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
 import { StorageQuota } from './storage-quota.ts';
-import { CountedQuotas } from './user-quotas.ts';
+import { UserQuotas } from './user-quotas.ts';
 
 const ada = 'ada~aaaaaaaaaaaa';
 const MB = 1024 * 1024;
@@ -93,7 +93,7 @@ describe('the room that a folder takes', () => {
 /** Ada has one folder and one checkpoint of a megabyte. */
 function storageOf(folder: string, own: Quotas) {
   const user = { id: ada, name: 'ada', role: 'member', disabled: false, createdAt: 0, updatedAt: 0 } as const;
-  const quotas = new CountedQuotas({ users: { find: async () => ({ ...user, quotas: own }) } });
+  const quotas = new UserQuotas({ users: { find: async () => ({ ...user, quotas: own }) } });
   let [now, looks] = [0, 0];
   const storage = new StorageQuota({
     quotas,

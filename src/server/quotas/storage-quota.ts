@@ -10,7 +10,7 @@ import { folderSize } from '../../lib/folder-size.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
 import { isSandboxUid } from '../../sandbox/sandbox-user.ts';
 import type { CheckpointStore, EventLog, TranscriptStore } from '../../storage/contract.ts';
-import type { QuotaKeeper } from '../access/access-control.ts';
+import type { UserQuotas } from './user-quotas.ts';
 
 const FRESH_MS = 60_000;
 
@@ -24,7 +24,7 @@ export interface StoredData {
 }
 
 interface StorageQuotaOptions {
-  readonly quotas: Pick<QuotaKeeper, 'of' | 'check'>;
+  readonly quotas: Pick<UserQuotas, 'limitsOf' | 'check'>;
   readonly checkpoints: Pick<CheckpointStore, 'list'>;
   readonly transcripts: Pick<TranscriptStore, 'bytes'>;
   readonly events: Pick<EventLog, 'bytes'>;

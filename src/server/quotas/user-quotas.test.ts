@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { failureOf } from '../../../test/contract/storage-samples.ts';
 import type { Quotas, User } from '../../protocol/access-models.ts';
-import { CountedQuotas } from './user-quotas.ts';
+import { UserQuotas } from './user-quotas.ts';
 
 const ada = 'ada~aaaaaaaaaaaa';
 
-function quotasOf(own: Quotas, more: { defaults?: Quotas; elapsed?: () => number } = {}): CountedQuotas {
+function quotasOf(own: Quotas, more: { defaults?: Quotas; elapsed?: () => number } = {}): UserQuotas {
   const user: User = { id: ada, name: 'ada', role: 'member', disabled: false, quotas: own, createdAt: 0, updatedAt: 0 };
-  return new CountedQuotas({ users: { find: async (id) => (id === ada ? user : undefined) }, ...more });
+  return new UserQuotas({ users: { find: async (id) => (id === ada ? user : undefined) }, ...more });
 }
 
 const nothing = { liveKernels: 0, memoryMb: 0, storageBytes: 0 };

@@ -2,12 +2,12 @@
 
 import type { Quotas } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { QuotaKeeper, ResourceUsage, Users } from '../access/access-control.ts';
+import type { Users } from '../access/users.ts';
 
 const MINUTE_MS = 60_000;
-/** Of one user, where nobody says otherwise. */
+/** Default limit for one user. */
 const MOST_SESSIONS = 1000;
-/** Kernels that idle are ended, and files are deleted, at a time that nobody knows: these are when to look again. */
+/** When to try again: nobody knows when an idle kernel ends or a file is deleted. */
 const LATER_MS = { sessions: MINUTE_MS, liveKernels: 10_000, memoryMb: 10_000, storageBytes: MINUTE_MS } as const;
 
 interface UserQuotasOptions {
@@ -18,7 +18,16 @@ interface UserQuotasOptions {
   readonly elapsed?: (() => number) | undefined;
 }
 
-export class CountedQuotas implements QuotaKeeper {
+/** What a user holds, or asks for. */
+export interface ResourceUsage {
+  readonly sessions: number;
+  readonly liveKernels: number;
+  readonly memoryMb: number;
+  readonly storageBytes: number;
+}
+
+/** QUOTA_EXCEEDED has `details` { quota, limit, used, asked, retryAfterMs }. */
+export class UserQuotas {
   readonly #users: UserQuotasOptions['users'];
   readonly #defaults: Quotas;
   readonly #elapsed: () => number;
@@ -31,16 +40,19 @@ export class CountedQuotas implements QuotaKeeper {
     this.#elapsed = elapsed;
   }
 
+  /** The limits of the user, and those of the server where the user has none. */
   async limitsOf(userId: string): Promise<Quotas> {
     const user = await this.#users.find(userId);
     if (!user) throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(userId.slice(0, 100))}.`);
     return { ...this.#defaults, ...user.quotas };
   }
 
+  /** Fails if `used` and `asked` together are over a limit. */
   async check(userId: string, asked: Partial<ResourceUsage>, used: Partial<ResourceUsage>): Promise<void> {
     compare(await this.limitsOf(userId), asked, used);
   }
 
+  /** Counts one execution of the last minute, in this server. `limits`: those of the user, if known already. */
   async countExecution(userId: string, limits?: Quotas): Promise<void> {
     const { executionsPerMinute: limit } = limits ?? (await this.limitsOf(userId));
     if (limit === undefined) return void this.#executions.delete(userId);

@@ -3,7 +3,8 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import * as accessRoutes from '../../../protocol/api/access-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import type { BrowserLogin, Principal } from '../../access/access-control.ts';
+import type { Principal } from '../../access/authorization.ts';
+import type { BrowserLogin } from '../../access/logins.ts';
 import { sessionsWithForks } from '../../user-data.ts';
 import { COOKIE, countFailure } from '../authenticate.ts';
 import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';

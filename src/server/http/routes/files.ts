@@ -4,7 +4,7 @@ import { processWatches } from '../../../environments/files/watch-tree.ts';
 import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
 import * as fileRoutes from '../../../protocol/api/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
-import type { Principal } from '../../access/access-control.ts';
+import type { Principal } from '../../access/authorization.ts';
 import { perSessionLimit } from '../../request-limits.ts';
 import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
