@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { openAccess } from '../src/server/access/access-control.ts';
-import { Models } from '../src/server/gateway/models.ts';
+import { ModelService } from '../src/server/gateway/model-service.ts';
 import { FileStorage } from '../src/storage/file/storage.ts';
 
 /** What Claude sends with a conversation of some length. */
@@ -65,7 +65,7 @@ export class GatewayPlace implements AsyncDisposable {
       sessionUsd: 1_000_000,
       models: ['anthropic=claude-*'],
     };
-    const models = this.#stack.use(new Models({ documents: storage.documents, access, dataDir, settings }));
+    const models = this.#stack.use(new ModelService({ documents: storage.documents, access, dataDir, settings }));
     await models.credentials.set(access.daemon(), 'anthropic', 'sk-benchmark-1234');
     const binding = { session: 'ses_bench', task: 'trn_bench', executor: 'wrk_bench' };
     this.#token = await access.sessionTokens.issue(access.daemon(), binding);

@@ -21,8 +21,8 @@ import type { EnvironmentKeys } from './credentials/master-key.ts';
 import { checkExposure, nameFor, nameIn, readTls } from './exposure.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
 import { checkFolderRights } from './folder-rights.ts';
-import { ModelCounts } from './gateway/model-counts.ts';
-import { Models } from './gateway/models.ts';
+import { ModelMetrics } from './gateway/model-counts.ts';
+import { ModelService } from './gateway/model-service.ts';
 import { KernelQuota } from './http/kernel-quota.ts';
 import { type Logger, openLogs } from './http/logs.ts';
 import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
@@ -134,9 +134,11 @@ async function serveUntil(
   );
   const { masterKey, gateway: settings } = options;
   const { documents } = storage;
-  const counts = new ModelCounts();
+  const counts = new ModelMetrics();
   const onUsage = (_binding: unknown, usage: TokenUsage) => counts.add(usage);
-  const models = stack.use(new Models({ documents, access, dataDir, masterKey, settings, log: logs.log, onUsage }));
+  const models = stack.use(
+    new ModelService({ documents, access, dataDir, masterKey, settings, log: logs.log, onUsage }),
+  );
   const onLeftover = (left: string, error: unknown) =>
     logs.log.warn({ left, err: error }, 'what a session has left could not be removed yet');
   // Several servers may share a Redis; the files of a folder have one.

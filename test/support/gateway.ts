@@ -14,7 +14,7 @@ import {
   type TokenBinding,
 } from '../../src/server/access/access-control.ts';
 import type { GateOf } from '../../src/server/gateway/gateway.ts';
-import { Models, type ModelsOptions } from '../../src/server/gateway/models.ts';
+import { ModelService, type ModelServiceOptions } from '../../src/server/gateway/model-service.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { scratchFolder } from './session.ts';
 
@@ -46,7 +46,7 @@ export interface Person {
 export class Gateway {
   readonly dataDir: string;
   readonly access: AccessControl;
-  readonly models: Models;
+  readonly models: ModelService;
   readonly socket: string;
   readonly server: Server;
   readonly #stack: AsyncDisposableStack;
@@ -54,7 +54,7 @@ export class Gateway {
   private constructor(parts: {
     dataDir: string;
     access: AccessControl;
-    models: Models;
+    models: ModelService;
     socket: string;
     server: Server;
     stack: AsyncDisposableStack;
@@ -69,14 +69,14 @@ export class Gateway {
 
   /** `expected`: what the socket belongs to. */
   static async open(
-    options: Partial<ModelsOptions> & { readonly quotas?: Quotas; readonly expected?: GateOf } = {},
+    options: Partial<ModelServiceOptions> & { readonly quotas?: Quotas; readonly expected?: GateOf } = {},
   ): Promise<Gateway> {
     const { quotas, expected, dataDir = await scratchFolder(), ...rest } = options;
     const stack = new AsyncDisposableStack();
     closing.push(stack);
     const storage = stack.use(await FileStorage.open(dataDir));
     const access = stack.use(await openAccess({ storage, dataDir, quotas }));
-    const models = stack.use(new Models({ documents: storage.documents, access, dataDir, ...rest }));
+    const models = stack.use(new ModelService({ documents: storage.documents, access, dataDir, ...rest }));
     const server = createServer((incoming, response) => {
       if (!models.gateway.handle(incoming, response, expected)) response.writeHead(418).end('not the gateway');
     });

@@ -1,50 +1,48 @@
-/** Whether a call may begin: a model that is allowed, and something left to spend beside the calls that are under way. */
+/** Spending limits of sessions and users. A call reserves its worst-case cost until its real cost is known. */
 
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { UsageCounts } from '../../protocol/turn.ts';
 import type { TokenBinding } from '../access/session-tokens.ts';
 import type { UserQuotas } from '../quotas/user-quotas.ts';
-import type { Asked } from './asked.ts';
-import { type Estimate, estimateOf } from './estimate.ts';
-import { type Claim, Reservations } from './reservations.ts';
-import type { GatewayRules } from './settings.ts';
-import { tokensIn, type UsageLedger } from './usage.ts';
+import { costOf, type ModelPolicy, type Price } from './model-policy.ts';
+import type { ModelRequest } from './model-request.ts';
+import { tokensIn, type UsageLedger } from './usage-ledger.ts';
 
-export interface BudgetParts {
-  readonly rules: GatewayRules;
+export interface BudgetsOptions {
+  readonly rules: ModelPolicy;
   readonly usage: Pick<UsageLedger, 'session' | 'today'>;
   readonly quotas: Pick<UserQuotas, 'limitsOf'>;
 }
 
-interface Limits {
+interface BudgetLimits {
   readonly usd?: number | undefined;
   readonly tokens?: number | undefined;
 }
 
 /** Whose a budget is, and what helps where it is used up. */
-interface Budget {
+interface BudgetText {
   readonly who: string;
   readonly when: string;
   readonly advice: string;
 }
 
 /** Never filled again. */
-const ofSession: Budget = {
+const ofSession: BudgetText = {
   who: 'This session',
   when: '',
   advice:
     'Go on in another session; what a session may use is for its whole life. The operator sets it with `cella serve --session-budget` and `--session-tokens`.',
 };
 
-const ofDay: Budget = {
+const ofDay: BudgetText = {
   who: 'This user',
   when: ' a day',
   advice:
     'Wait for the next day (UTC), or ask an admin for more: `cella users set NAME` with --model-usd or --model-tokens.',
 };
 
-export function checkModel({ allows }: GatewayRules, provider: Provider, model: string | undefined): void {
+export function checkModel({ allows }: ModelPolicy, provider: Provider, model: string | undefined): void {
   if (model === undefined || allows(provider, model)) return;
   throw new CellaError('MODEL_NOT_ALLOWED', `The model ${model} of ${provider} is not allowed here.`, {
     details: { provider, model },
@@ -52,42 +50,47 @@ export function checkModel({ allows }: GatewayRules, provider: Provider, model: 
 }
 
 export class Budgets {
-  readonly #parts: BudgetParts;
+  readonly #parts: BudgetsOptions;
   readonly #reservations = new Reservations();
 
-  constructor(parts: BudgetParts) {
+  constructor(parts: BudgetsOptions) {
     this.#parts = parts;
   }
 
   /** Keeps back what the call may come to, until it is disposed of. BUDGET_EXCEEDED where nothing is left. */
   async reserve(
     { session, userId }: TokenBinding,
-    { model, body, wanted, referred }: Asked,
+    { model, body, outputLimit: wanted, storedContext: referred }: ModelRequest,
     signal: AbortSignal,
   ): Promise<Disposable> {
     const { rules, usage, quotas } = this.#parts;
     const { modelUsdPerDay, modelTokensPerDay } = await quotas.limitsOf(userId);
-    const ofUser: Limits = { usd: modelUsdPerDay, tokens: modelTokensPerDay };
+    const ofUser: BudgetLimits = { usd: modelUsdPerDay, tokens: modelTokensPerDay };
     const price = model === undefined ? undefined : rules.priceOf(model);
     if (!price && (rules.session.usd ?? ofUser.usd) !== undefined) throw unpriced(model);
     const claims = [
-      claimOf(`session/${session}`, ofSession, rules.session, () => usage.session(session)),
-      claimOf(`user/${userId}`, ofDay, ofUser, () => usage.today(userId)),
+      reservedBudget(`session/${session}`, ofSession, rules.session, () => usage.session(session)),
+      reservedBudget(`user/${userId}`, ofDay, ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
     if (referred !== undefined && claims.length > 0) throw unbounded(referred);
     return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted.tokens, price), signal);
   }
 }
 
-function claimOf(key: string, budget: Budget, limits: Limits, read: () => Promise<UsageCounts>): Claim {
+function reservedBudget(
+  key: string,
+  budget: BudgetText,
+  limits: BudgetLimits,
+  read: () => Promise<UsageCounts>,
+): ReservedBudget {
   const used = async () => {
     const counts = await read();
     return { usd: counts.costUsd, tokens: tokensIn(counts) };
   };
-  return { ...limits, key, used, check: (spent) => compare(budget, limits, spent) };
+  return { ...limits, key, used, check: (spent) => checkSpent(budget, limits, spent) };
 }
 
-function compare({ who, when, advice }: Budget, limits: Limits, { usd, tokens }: Estimate): void {
+function checkSpent({ who, when, advice }: BudgetText, limits: BudgetLimits, { usd, tokens }: CostEstimate): void {
   const exceeded = (message: string) => new CellaError('BUDGET_EXCEEDED', message, { advice });
   if (limits.usd !== undefined && usd >= limits.usd) {
     throw exceeded(`${who} may spend ${limits.usd} USD${when} on models, and has spent ${usd.toFixed(4)}.`);
@@ -115,3 +118,124 @@ const unbounded = (name: string): CellaError =>
   new CellaError('INVALID_REQUEST', `How much ${name} refers to is not known beforehand, and there is a budget.`, {
     advice: 'Send the conversation itself.',
   });
+
+/** A budget that a call is on. */
+interface ReservedBudget {
+  /** Whose it is. */
+  readonly key: string;
+  readonly usd?: number | undefined;
+  readonly tokens?: number | undefined;
+  readonly used: () => Promise<CostEstimate>;
+  /** Throws where nothing is left of it. */
+  check(used: CostEstimate): void;
+}
+
+interface OpenReservations {
+  readonly calls: Set<CostEstimate>;
+  /** How often something was settled: what was read of the ledger before that is out of date. */
+  settled: number;
+  change: PromiseWithResolvers<void>;
+  /** Those that look at it. Nobody's is forgotten. */
+  users: number;
+}
+
+class Reservations {
+  readonly #tabs = new Map<string, OpenReservations>();
+
+  /** To be disposed of when it is written down what the call came to. ABORTED where nobody waits for it any more. */
+  async take(claims: readonly ReservedBudget[], estimate: CostEstimate, signal: AbortSignal): Promise<Disposable> {
+    const held = claims.map((claim) => ({ claim, tab: this.#hold(claim.key) }));
+    const leave = () => {
+      for (const { claim } of held) this.#leave(claim.key);
+    };
+    try {
+      const call = { ...estimate };
+      while (!(await tryReserve(held, call, signal))) if (signal.aborted) throw aborted();
+      return {
+        [Symbol.dispose]: () => {
+          for (const { tab } of held) release(tab, call);
+          leave();
+        },
+      };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
+  #hold(key: string): OpenReservations {
+    const known = this.#tabs.get(key);
+    const tab = known ?? { calls: new Set(), settled: 0, change: Promise.withResolvers(), users: 0 };
+    tab.users++;
+    this.#tabs.set(key, tab);
+    return tab;
+  }
+
+  #leave(key: string): void {
+    const tab = this.#tabs.get(key);
+    if (tab && --tab.users === 0) this.#tabs.delete(key);
+  }
+}
+
+interface Reserving {
+  readonly claim: ReservedBudget;
+  readonly tab: OpenReservations;
+}
+
+/** True where the call is on all tabs; false where it is worth another look, after what was waited for. */
+async function tryReserve(held: readonly Reserving[], call: CostEstimate, signal: AbortSignal): Promise<boolean> {
+  const before = held.map(({ tab }) => tab.settled);
+  const used = await Promise.all(held.map(({ claim }) => claim.used()));
+  if (held.some(({ tab }, at) => tab.settled !== before[at])) return false;
+  // From here on nothing is waited for until the call is on its tabs: of several at once, each sees the others.
+  const looked = held.map((each, at) => ({ ...each, used: used[at] ?? NO_COST }));
+  for (const { claim, used: spent } of looked) claim.check(spent);
+  const tight = looked.find((each) => !hasRoom(each, call));
+  if (!tight) for (const { tab } of held) tab.calls.add(call);
+  else await changedOrAborted(tight.tab.change.promise, signal);
+  return tight === undefined;
+}
+
+/** One call alone always has: nobody knows better what it will come to. */
+function hasRoom({ claim, tab, used }: Reserving & { readonly used: CostEstimate }, call: CostEstimate): boolean {
+  if (tab.calls.size === 0) return true;
+  const all = [used, call, ...tab.calls];
+  const sum = (name: keyof CostEstimate) => all.reduce((total, each) => total + each[name], 0);
+  return (
+    sum('usd') <= (claim.usd ?? Number.POSITIVE_INFINITY) && sum('tokens') <= (claim.tokens ?? Number.POSITIVE_INFINITY)
+  );
+}
+
+function release(tab: OpenReservations, call: CostEstimate): void {
+  tab.calls.delete(call);
+  tab.settled++;
+  tab.change.resolve();
+  tab.change = Promise.withResolvers();
+}
+
+async function changedOrAborted(change: Promise<void>, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = () => resolve();
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  await Promise.race([change, promise]);
+  signal.removeEventListener('abort', stop);
+}
+
+const NO_COST: CostEstimate = { usd: 0, tokens: 0 };
+
+const aborted = (): CellaError => new CellaError('ABORTED', 'Nobody waits for it any more.');
+
+interface CostEstimate {
+  readonly usd: number;
+  readonly tokens: number;
+}
+
+/** Of input that nobody has counted: a cache may have been written, which some providers take more for. */
+export const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
+
+/** A token has a byte at least: digits and rare characters come to that, and whoever chooses the text can choose them. */
+export function estimateOf(bytes: number, wanted: number, price: Price | undefined): CostEstimate {
+  const counts = { input: bytes, output: wanted, cacheRead: 0, cacheWrite: 0 };
+  return { usd: price ? costOf(counts, worstCasePrice(price)) : 0, tokens: bytes + wanted };
+}

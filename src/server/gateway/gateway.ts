@@ -11,30 +11,25 @@ import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 import { ByteBudget, type ByteReservation, ConcurrencyLimit } from '../request-limits.ts';
-import { type AccountParts, account } from './account.ts';
-import { isStream, kindOf } from './answer-kind.ts';
-import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './answer-reader.ts';
-import { type Asked, readAsked } from './asked.ts';
-import { type BudgetParts, Budgets, checkModel } from './budgets.ts';
-import { Course } from './course.ts';
-import { type Door, doorOf, errorFields, providerOf } from './doors.ts';
-import type { Shape } from './fields.ts';
-import { askedHeaders } from './headers.ts';
-import { presentedToken } from './presented-token.ts';
-import { eventOf, refuse } from './refusal.ts';
-import { RefusedTurns } from './refused-turns.ts';
-import { relay } from './relay.ts';
-import { defaultPatience, type Patience, Upstream } from './upstream.ts';
-import type { UsageLedger } from './usage.ts';
+import { Budgets, type BudgetsOptions, checkModel } from './budgets.ts';
+import { CallTiming, type ChargingOptions, chargeCall } from './charging.ts';
+import type { Shape } from './field-check.ts';
+import { providerErrorEvent, sendProviderError, TurnErrors } from './gateway-errors.ts';
+import { type ModelRequest, readModelRequest } from './model-request.ts';
+import { errorFields, findProviderRoute, type ProviderRoute, providerOf, requestHeaders } from './provider-api.ts';
+import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './response-reader.ts';
+import { isStream, relayResponse, responseKind } from './response-relay.ts';
+import { defaultUpstreamTimeouts, Upstream, type UpstreamTimeouts } from './upstream.ts';
+import type { UsageLedger } from './usage-ledger.ts';
 import { UsageReader } from './usage-reader.ts';
 
-export interface GatewayParts extends BudgetParts, AccountParts {
+export interface GatewayParts extends BudgetsOptions, ChargingOptions {
   readonly tokens: Pick<SessionTokens, 'check'>;
   readonly credentials: Pick<Credentials, 'reveal'>;
   readonly usage: UsageLedger;
   /** Told of calls that are refused. */
   readonly refused?: AuditLog['refused'] | undefined;
-  readonly patience?: Partial<Patience> | undefined;
+  readonly patience?: Partial<UpstreamTimeouts> | undefined;
   /** Of one request, and of one answer. */
   readonly mostBytes?: { readonly request?: number; readonly answer?: number } | undefined;
   /** Calls of one session at a time. */
@@ -64,7 +59,7 @@ const LARGEST_AT_ONCE = 4;
 
 export class ModelGateway implements AsyncDisposable {
   readonly #parts: GatewayParts;
-  readonly #patience: Patience;
+  readonly #patience: UpstreamTimeouts;
   readonly #upstream: Upstream;
   readonly #budgets: Budgets;
   readonly #calls: ConcurrencyLimit;
@@ -74,7 +69,7 @@ export class ModelGateway implements AsyncDisposable {
   readonly #answers = new ByteBudget(LARGEST_AT_ONCE * MOST_ANSWER_BYTES);
   readonly #ending = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  readonly refused = new RefusedTurns();
+  readonly refused = new TurnErrors();
 
   constructor(parts: GatewayParts) {
     this.#parts = parts;
@@ -82,7 +77,7 @@ export class ModelGateway implements AsyncDisposable {
     const { request = MOST_REQUEST_BYTES } = parts.mostBytes ?? {};
     this.#calls = new ConcurrencyLimit(parts.mostCalls ?? MOST_CALLS, tooManyCalls);
     this.#bodies = new ByteBudget(LARGEST_AT_ONCE * request);
-    this.#patience = { ...defaultPatience, ...parts.patience };
+    this.#patience = { ...defaultUpstreamTimeouts, ...parts.patience };
     this.#upstream = new Upstream(this.#patience);
   }
 
@@ -145,7 +140,7 @@ export class ModelGateway implements AsyncDisposable {
     // Whoever shows no good token learns nothing of what there is.
     const binding = await tokens.check(presentedToken(request), bound);
     if (rules.keys !== 'gateway') throw otherWay();
-    const door = doorOf(provider, request.method ?? '', request.url ?? '');
+    const door = findProviderRoute(provider, request.method ?? '', request.url ?? '');
     if (!door)
       throw new CellaError('NOT_FOUND', `The gateway has no such path for ${provider}.`, {
         advice: 'See docs/gateway.md.',
@@ -157,15 +152,15 @@ export class ModelGateway implements AsyncDisposable {
     try {
       const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
       const added = rules.addedFields(provider);
-      const asked = await readAsked(request, door, { mostBytes, take: body.add, added, mayReach });
+      const asked = await readModelRequest(request, door, { mostBytes, take: body.add, added, mayReach });
       checkModel(rules, provider, asked.model);
-      const counted = door.wire !== 'free';
+      const counted = door.format !== 'free';
       // Given back when it is written down what was used in its place.
       using _kept = counted ? await this.#budgets.reserve(binding, asked, signal) : undefined;
       await this.#underWay(this.#call({ door, asked, binding, signal }, request, response));
       response.end();
     } catch (error) {
-      if (error instanceof CellaError && door.wire !== 'free') this.refused.note(binding.task, error);
+      if (error instanceof CellaError && door.format !== 'free') this.refused.note(binding.task, error);
       throw error;
     }
   }
@@ -187,26 +182,33 @@ export class ModelGateway implements AsyncDisposable {
     const { rules, credentials, clock } = this.#parts;
     const key = await credentials.reveal(binding.userId, door.provider);
     signal.throwIfAborted();
-    const course = new Course(clock);
-    const usage = new UsageReader(door.wire);
+    const course = new CallTiming(clock);
+    const usage = new UsageReader(door.format);
     using hold = this.#answers.reserve(binding.session);
     try {
       const answer = await this.#upstream.send({
         url: urlOf(rules.addresses[door.provider], door.target),
         method: door.takesBody ? 'POST' : 'GET',
-        headers: askedHeaders(request.headers, { provider: door.provider, key, bodyBytes: asked.body?.length }),
+        headers: requestHeaders(request.headers, { provider: door.provider, key, bodyBytes: asked.body?.length }),
         body: asked.body,
         signal,
-        onHeard: () => course.heard(),
+        onSent: () => course.sent(),
       });
       course.answered(answer.statusCode ?? 0);
-      const { streamed, good } = kindOf(answer);
-      if (door.wire !== 'free') this.refused.answered(binding.task);
+      const { streamed, good } = responseKind(answer);
+      if (door.format !== 'free') this.refused.answered(binding.task);
       const reader = this.#readerOf({ door, key, usage, hold, streamed, good, status: answer.statusCode ?? 502 });
       const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
-      await relay(answer, response, { key, streamed, idleMs: this.#patience.idleMs, mostBytes, reader, signal });
+      await relayResponse(answer, response, {
+        key,
+        streamed,
+        idleMs: this.#patience.idleMs,
+        mostBytes,
+        reader,
+        signal,
+      });
     } finally {
-      if (door.wire !== 'free') await account(this.#parts, { binding, asked, course, reader: usage });
+      if (door.format !== 'free') await chargeCall(this.#parts, { binding, asked, timing: course, reader: usage });
     }
   }
 
@@ -221,14 +223,14 @@ export class ModelGateway implements AsyncDisposable {
 }
 
 interface Call {
-  readonly door: Door;
-  readonly asked: Asked;
+  readonly door: ProviderRoute;
+  readonly asked: ModelRequest;
   readonly binding: TokenBinding;
   readonly signal: AbortSignal;
 }
 
 interface Answered {
-  readonly door: Door;
+  readonly door: ProviderRoute;
   readonly key: string;
   readonly usage: UsageReader;
   readonly hold: ByteReservation;
@@ -249,8 +251,9 @@ function urlOf(base: URL, target: string): URL {
 /** In the middle of an answer it can only be said as an event of a stream; anywhere else the connection breaks off. */
 function tell(response: ServerResponse, provider: Provider, error: CellaError): void {
   if (response.destroyed) return;
-  if (!response.headersSent) refuse(response, provider, error);
-  else if (isStream(String(response.getHeader('content-type')))) response.end(`\n\n${eventOf(provider, error)}`);
+  if (!response.headersSent) sendProviderError(response, provider, error);
+  else if (isStream(String(response.getHeader('content-type'))))
+    response.end(`\n\n${providerErrorEvent(provider, error)}`);
   else response.destroy();
 }
 
@@ -265,3 +268,29 @@ const otherWay = (): CellaError =>
   new CellaError('FORBIDDEN', 'This server gives keys to agents just in time, and has no gateway.', {
     advice: 'The operator chooses the way with `--keys gateway`.',
   });
+
+/** UNAUTHENTICATED where there is none, or where two places show different ones: nobody is to guess which is meant. */
+export function presentedToken({ rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>): string {
+  const shown = new Set([...inHeaders(rawHeaders), ...inQuery(url)]);
+  const [token] = shown;
+  if (token !== undefined && shown.size === 1) return token;
+  const message = shown.size === 0 ? 'There is no session token.' : 'There are several session tokens that differ.';
+  throw new CellaError('UNAUTHENTICATED', message, {
+    details: { reason: shown.size === 0 ? 'missing' : 'several' },
+    advice: 'Give the session token in the place of the key, and nowhere else.',
+  });
+}
+
+/** The raw ones, because a header that comes twice looks like one elsewhere. */
+function* inHeaders(raw: readonly string[]): Generator<string> {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const [name, value] = [raw[at]?.toLowerCase(), raw[at + 1] ?? ''];
+    if (name === 'x-api-key' || name === 'x-goog-api-key') yield value;
+    if (name === 'authorization') yield value.replace(/^bearer /i, '');
+  }
+}
+
+function inQuery(url: string): string[] {
+  const at = url.indexOf('?');
+  return at === -1 ? [] : new URLSearchParams(url.slice(at + 1)).getAll('key');
+}

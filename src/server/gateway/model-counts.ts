@@ -2,17 +2,17 @@
 
 import type { TokenUsage } from '../../protocol/turn.ts';
 
-export interface ModelNumbers {
+export interface ModelTotals {
   readonly calls: number;
   readonly costUsd: number;
   /** By kind. */
   readonly tokens: Readonly<Record<'input' | 'output' | 'cache_read' | 'cache_write', number>>;
 }
 
-export class ModelCounts {
-  #numbers: ModelNumbers = { calls: 0, costUsd: 0, tokens: { input: 0, output: 0, cache_read: 0, cache_write: 0 } };
+export class ModelMetrics {
+  #numbers: ModelTotals = { calls: 0, costUsd: 0, tokens: { input: 0, output: 0, cache_read: 0, cache_write: 0 } };
 
-  get numbers(): ModelNumbers {
+  get numbers(): ModelTotals {
     return this.#numbers;
   }
 

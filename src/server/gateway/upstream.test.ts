@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { defaultPatience, Upstream } from './upstream.ts';
+import { defaultUpstreamTimeouts, Upstream } from './upstream.ts';
 
 test('an answer that begins before the request has ended may take its time', async () => {
-  const patience = { ...defaultPatience, answerMs: 50 };
+  const patience = { ...defaultUpstreamTimeouts, answerMs: 50 };
   const server = createServer(async (request, response) => {
     response.write('begun, ');
     request.resume();
@@ -45,20 +45,20 @@ test('one that cannot be reached is tried again after each pause, and is then to
   } as const;
   server.close();
   await once(server, 'close');
-  using hasty = new Upstream({ ...defaultPatience, pausesMs: [1, 1] });
+  using hasty = new Upstream({ ...defaultUpstreamTimeouts, pausesMs: [1, 1] });
   await expect(hasty.send(outgoing)).rejects.toMatchObject({
     code: 'PROVIDER_FAILED',
     message: expect.stringContaining('it cannot be reached (ECONNREFUSED), in 3 tries'),
     details: { lasting: true },
   });
-  using patient = new Upstream({ ...defaultPatience, pausesMs: Array(200).fill(20) });
+  using patient = new Upstream({ ...defaultUpstreamTimeouts, pausesMs: Array(200).fill(20) });
   const answered = patient.send(outgoing);
   server.listen(port, '127.0.0.1');
   expect(await text(await answered)).toBe('back');
 });
 
 test('nobody who has left is waited for between two tries', async () => {
-  using upstream = new Upstream({ ...defaultPatience, pausesMs: [1_000_000] });
+  using upstream = new Upstream({ ...defaultUpstreamTimeouts, pausesMs: [1_000_000] });
   const gone = new AbortController();
   const url = new URL('http://127.0.0.1:1/');
   const sent = upstream.send({ url, method: 'GET', headers: {}, body: undefined, signal: gone.signal });
@@ -77,14 +77,16 @@ test.each([
   }).listen(0, '127.0.0.1');
   onTestFinished(() => void server.close().closeAllConnections());
   await once(server, 'listening');
-  using upstream = new Upstream({ ...defaultPatience, staleMs });
+  using upstream = new Upstream({ ...defaultUpstreamTimeouts, staleMs });
   const { port } = server.address() as AddressInfo;
   let heard = 0;
   const ask = async () => {
     const url = new URL(`http://127.0.0.1:${port}/`);
     const { signal } = new AbortController();
     const onHeard = () => void heard++;
-    return await text(await upstream.send({ url, method: 'POST', headers: {}, body: undefined, signal, onHeard }));
+    return await text(
+      await upstream.send({ url, method: 'POST', headers: {}, body: undefined, signal, onSent: onHeard }),
+    );
   };
   expect(await ask()).toBe('answered');
   // The connection is free again once its end was seen.

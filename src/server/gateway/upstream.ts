@@ -11,7 +11,7 @@ import { Agent as HttpsAgent, request as requestTls } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CellaError } from '../../protocol/errors.ts';
 
-export interface Patience {
+export interface UpstreamTimeouts {
   /** Until there is a connection. */
   readonly connectMs: number;
   /** From the end of the request to the first of the answer. */
@@ -25,7 +25,7 @@ export interface Patience {
 }
 
 /** Providers take up to ten minutes for an answer that is no stream; a stream has a sign of life each few seconds. */
-export const defaultPatience: Patience = {
+export const defaultUpstreamTimeouts: UpstreamTimeouts = {
   connectMs: 20_000,
   answerMs: 600_000,
   idleMs: 180_000,
@@ -38,27 +38,27 @@ const UNHEARD = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH
 /** It was heard, and may be answered at the next try. */
 const PASSING = new Set(['ECONNRESET', 'EPIPE']);
 
-export interface Outgoing {
+export interface UpstreamRequest {
   readonly url: URL;
   readonly method: 'GET' | 'POST';
   readonly headers: OutgoingHttpHeaders;
   readonly body: Buffer | undefined;
   readonly signal: AbortSignal;
   /** Told of each connection that it goes out on, from when the provider may have it. */
-  readonly onHeard?: (() => void) | undefined;
+  readonly onSent?: (() => void) | undefined;
 }
 
 export class Upstream implements Disposable {
-  readonly #patience: Patience;
+  readonly #patience: UpstreamTimeouts;
   readonly #http = new HttpAgent({ keepAlive: true, keepAliveMsecs: 30_000, maxFreeSockets: 16 });
   readonly #https = new HttpsAgent({ keepAlive: true, keepAliveMsecs: 30_000, maxFreeSockets: 16 });
 
-  constructor(patience: Patience) {
+  constructor(patience: UpstreamTimeouts) {
     this.#patience = patience;
   }
 
   /** Redirects are answers like others. PROVIDER_FAILED where there is none, ABORTED where nobody waits any more. */
-  async send(outgoing: Outgoing): Promise<IncomingMessage> {
+  async send(outgoing: UpstreamRequest): Promise<IncomingMessage> {
     const { pausesMs } = this.#patience;
     for (let tries = 1; ; tries++) {
       const first = await this.#try(outgoing);
@@ -68,12 +68,13 @@ export class Upstream implements Disposable {
         case 'answer':
           return outcome.answer;
         case 'stale':
-          throw failed('it closed the connection (ECONNRESET)');
+          throw providerFailed('it closed the connection (ECONNRESET)');
         case 'failed':
           throw outcome.error;
         case 'unheard': {
           const pauseMs = pausesMs[tries - 1];
-          if (pauseMs === undefined) throw lasting(`it cannot be reached (${outcome.code}), in ${tries} tries`);
+          if (pauseMs === undefined)
+            throw permanentFailure(`it cannot be reached (${outcome.code}), in ${tries} tries`);
           await pause(pauseMs, outgoing.signal);
         }
       }
@@ -85,9 +86,9 @@ export class Upstream implements Disposable {
     this.#https.destroy();
   }
 
-  #try(outgoing: Outgoing): Promise<Outcome> {
+  #try(outgoing: UpstreamRequest): Promise<Outcome> {
     const { promise, resolve } = Promise.withResolvers<Outcome>();
-    const { url, method, headers, body, signal, onHeard = () => {} } = outgoing;
+    const { url, method, headers, body, signal, onSent: onHeard = () => {} } = outgoing;
     const tls = url.protocol === 'https:';
     const sent = (tls ? requestTls : request)(url, { method, headers, agent: tls ? this.#https : this.#http, signal });
     const late = this.#watch(sent, resolve);
@@ -114,7 +115,7 @@ export class Upstream implements Disposable {
   #watch(sent: ClientRequest, resolve: (outcome: Outcome) => void): { timer: NodeJS.Timeout } {
     const { connectMs, answerMs } = this.#patience;
     const giveUp = (what: string) => () => {
-      resolve({ kind: 'failed', error: lasting(what) });
+      resolve({ kind: 'failed', error: permanentFailure(what) });
       sent.destroy();
     };
     const late = { timer: setTimeout(giveUp(`there was no connection within ${connectMs} ms`), connectMs) };
@@ -142,7 +143,7 @@ function outcomeOf(code: string, mayBeStale: boolean): Outcome {
   if (mayBeStale && code === 'ECONNRESET') return { kind: 'stale' };
   if (UNHEARD.has(code)) return { kind: 'unheard', code };
   const why = `it cannot be reached (${code})`;
-  return { kind: 'failed', error: PASSING.has(code) ? failed(why) : lasting(why) };
+  return { kind: 'failed', error: PASSING.has(code) ? providerFailed(why) : permanentFailure(why) };
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -154,11 +155,11 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 const left = (): CellaError => new CellaError('ABORTED', 'Nobody waits for it any more.');
 
 /** Says nothing of the request, which holds the key. */
-export const failed = (why: string): CellaError =>
+export const providerFailed = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`);
 
 /** What the next try would meet as well: whoever asked is told not to make it. */
-export const lasting = (why: string): CellaError =>
+export const permanentFailure = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`, { details: { lasting: true } });
 
 /** What must not get to the agent: it is told to the operator as a refused attack too. */

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { type AnswerReader, EventReader, JsonReader } from './answer-reader.ts';
-import type { Wire } from './doors.ts';
+import type { ApiFormat } from './provider-api.ts';
+import { type AnswerReader, EventReader, JsonReader } from './response-reader.ts';
 import { UsageReader } from './usage-reader.ts';
 
 const sse = (...events: unknown[]): string =>
   events.map((each) => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('');
 
 /** A reader of usage, by way of that of answers. */
-function readerOf(wire: Wire, streamed: boolean) {
+function readerOf(wire: ApiFormat, streamed: boolean) {
   const usage = new UsageReader(wire);
   const options = { rules: { shape: 'free' as const }, key: 'sk-nobody-tells-this', usage };
   const answers: AnswerReader = streamed ? new EventReader(options) : new JsonReader(options);
@@ -22,7 +22,7 @@ function readerOf(wire: Wire, streamed: boolean) {
 /** What is counted in the place of what is not told. */
 const UNTOLD = { input: 333, output: 4444 };
 
-const streams: readonly [Wire, string][] = [
+const streams: readonly [ApiFormat, string][] = [
   [
     'messages',
     sse(
@@ -111,7 +111,7 @@ describe.each(streams)('a stream of %s', (wire, text) => {
 });
 
 describe('an answer that is no stream', () => {
-  it.each<[Wire, unknown]>([
+  it.each<[ApiFormat, unknown]>([
     ['messages', { type: 'message', model: 'm', usage: { input_tokens: 10, output_tokens: 20 } }],
     ['responses', { object: 'response', model: 'm', usage: { input_tokens: 10, output_tokens: 20 } }],
     ['chat', { object: 'chat.completion', model: 'm', usage: { prompt_tokens: 10, completion_tokens: 20 } }],
@@ -155,7 +155,7 @@ describe('a line without end', () => {
 });
 
 describe('what was made', () => {
-  const read = (wire: Wire, ...events: unknown[]) => {
+  const read = (wire: ApiFormat, ...events: unknown[]) => {
     const reader = readerOf(wire, true);
     reader.push(Buffer.from(sse(...events)));
     return reader;

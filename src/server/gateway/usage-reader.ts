@@ -1,13 +1,12 @@
 /** Reads what was used from the messages of an answer as they pass. */
 
-import type { Wire } from './doors.ts';
-import { readChat } from './wires/chat.ts';
-import { readGemini } from './wires/gemini.ts';
-import { readMessages } from './wires/messages.ts';
-import { readResponses } from './wires/responses.ts';
-import type { Counts, Last, ReadMessage } from './wires/tally.ts';
+import type { ApiFormat } from './provider-api.ts';
+import { readMessages } from './providers/anthropic.ts';
+import { readGemini } from './providers/gemini.ts';
+import { readChat, readResponses } from './providers/openai.ts';
+import type { Finality, ReadMessage, TokenCounts } from './usage-report.ts';
 
-const readers: Readonly<Record<Wire, ReadMessage>> = {
+const readers: Readonly<Record<ApiFormat, ReadMessage>> = {
   messages: readMessages,
   responses: readResponses,
   chat: readChat,
@@ -19,7 +18,7 @@ const readers: Readonly<Record<Wire, ReadMessage>> = {
 const CHARACTERS_PER_TOKEN = 3;
 
 export interface Reading {
-  readonly counts: Counts;
+  readonly counts: TokenCounts;
   /** As the provider named it. */
   readonly model: string | undefined;
   /** Whether the provider has told it. */
@@ -28,13 +27,13 @@ export interface Reading {
 
 export class UsageReader {
   readonly #read: ReadMessage;
-  #counts: Partial<Counts> = {};
+  #counts: Partial<TokenCounts> = {};
   #model: string | undefined;
   #characters = 0;
-  #last: Last | undefined;
+  #last: Finality | undefined;
   #ended = false;
 
-  constructor(wire: Wire) {
+  constructor(wire: ApiFormat) {
     this.#read = readers[wire];
   }
 
@@ -69,7 +68,7 @@ export class UsageReader {
   }
 
   /** `untold`: what the call may have come to, in the place of what the provider does not tell. */
-  reading(untold: Pick<Counts, 'input' | 'output'>): Reading {
+  reading(untold: Pick<TokenCounts, 'input' | 'output'>): Reading {
     const { input, output, cacheRead = 0, cacheWrite = 0 } = this.#counts;
     const final = this.#last === 'told' || (this.#last === 'perhaps' && this.#ended);
     const told = { input: input !== undefined, output: final && output !== undefined };
@@ -84,7 +83,7 @@ export class UsageReader {
   }
 
   /** What comes after the last one takes nothing back. */
-  #see(last: Last | undefined): void {
+  #see(last: Finality | undefined): void {
     if (this.#last === undefined || this.#last === 'perhaps') this.#last = last ?? this.#last;
   }
 }

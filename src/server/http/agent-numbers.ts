@@ -1,12 +1,12 @@
 /** Numbers of coding agents for Prometheus: their executors, and what they have used of models. */
 
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { ModelNumbers } from '../gateway/model-counts.ts';
+import type { ModelTotals } from '../gateway/model-counts.ts';
 import type { RunnerPoolMetrics } from '../runners/runner-pool.ts';
 
 export interface AgentNumbers {
   readonly workers: RunnerPoolMetrics;
-  readonly models: ModelNumbers;
+  readonly models: ModelTotals;
 }
 
 /** Gives what to call with the numbers, before somebody reads them. */

@@ -3,7 +3,7 @@
 import type { Privilege } from '../../settings/settings-table.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { Peers } from '../cluster/peers.ts';
-import type { Models } from '../gateway/models.ts';
+import type { ModelService } from '../gateway/model-service.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import type { AgentProfiles } from '../turns/agent-profiles.ts';
 import type { AgentNumbers } from './agent-numbers.ts';
@@ -15,7 +15,7 @@ import type { Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
   readonly access: AccessControl;
-  readonly models: Models;
+  readonly models: ModelService;
   readonly host: SessionManager;
   readonly room: Room;
   readonly log: Logger;

@@ -5,7 +5,7 @@ import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
 import type { Privilege } from '../../settings/settings-table.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
-import type { Models } from '../gateway/models.ts';
+import type { ModelService } from '../gateway/model-service.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import type { StorageProbe } from '../storage-probe.ts';
 import type { AgentProfiles } from '../turns/agent-profiles.ts';
@@ -34,7 +34,7 @@ export interface Room {
 export interface Service {
   readonly routes: Routes;
   readonly access: AccessControl;
-  readonly models: Models;
+  readonly models: ModelService;
   readonly host: SessionManager;
   /** Where other servers share the storage. */
   readonly forwarder: SessionForwarder | undefined;

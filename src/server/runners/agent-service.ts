@@ -9,7 +9,7 @@ import { ProviderName } from '../../protocol/access-models.ts';
 import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AccessControl } from '../access/access-control.ts';
-import type { Models } from '../gateway/models.ts';
+import type { ModelService } from '../gateway/model-service.ts';
 import type { Logger } from '../http/logs.ts';
 import type { McpEndpoints } from '../http/mcp-endpoints.ts';
 import type { RunTurn, TurnRunner } from '../turns/session-turns.ts';
@@ -38,7 +38,7 @@ export interface AgentOptions {
 export interface AgentServiceParts {
   readonly dataDir: string;
   readonly access: Pick<AccessControl, 'sessionTokens' | 'audit'>;
-  readonly models: Models;
+  readonly models: ModelService;
   /** Without it, agents do not reach the kernels of their sessions. */
   readonly endpoints: McpEndpoints | undefined;
   readonly log: Logger;
@@ -47,7 +47,7 @@ export interface AgentServiceParts {
 export class AgentService implements AsyncDisposable {
   readonly pool: RunnerPool;
   readonly #folder: string;
-  readonly #models: Models;
+  readonly #models: ModelService;
   /** Undefined if the caller provides the environment or runs the turns. */
   readonly #programs: ProgramFolders | undefined;
 
@@ -108,7 +108,7 @@ export class AgentService implements AsyncDisposable {
 }
 
 /** Undefined if keys stay behind the gateway. */
-function keysOf(models: Models): RunnerConnectionParts['keyFor'] {
+function keysOf(models: ModelService): RunnerConnectionParts['keyFor'] {
   const { keys, addresses } = models.rules;
   if (keys === 'gateway') return undefined;
   return async ({ task, token, provider: named, executor }) => {

@@ -1,8 +1,8 @@
 /** What the gateway reads: requests of agents, and answers of providers. */
 
 import type { IncomingMessage } from 'node:http';
-import type { AnswerReader } from '../../../src/server/gateway/answer-reader.ts';
-import type { Shape } from '../../../src/server/gateway/fields.ts';
+import type { Shape } from '../../../src/server/gateway/field-check.ts';
+import type { AnswerReader } from '../../../src/server/gateway/response-reader.ts';
 import { messagesIn } from '../../support/streamed-messages.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestWithBody } from './requests.ts';
@@ -16,10 +16,10 @@ const SELDOM = 8;
 /** A request as it came in: it is refused by a typed error, or its fields are known and its body is as it was. */
 export async function requests(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { readAsked } = await import('../../../src/server/gateway/asked.ts');
-  const { doorOf, providerOf } = await import('../../../src/server/gateway/doors.ts');
-  const { askedHeaders } = await import('../../../src/server/gateway/headers.ts');
-  const { presentedToken } = await import('../../../src/server/gateway/presented-token.ts');
+  const { readModelRequest: readAsked } = await import('../../../src/server/gateway/model-request.ts');
+  const { findProviderRoute: doorOf, providerOf } = await import('../../../src/server/gateway/provider-api.ts');
+  const { requestHeaders: askedHeaders } = await import('../../../src/server/gateway/provider-api.ts');
+  const { presentedToken } = await import('../../../src/server/gateway/gateway.ts');
   return {
     name: 'requests',
     parser: [
@@ -48,7 +48,7 @@ export async function requests(): Promise<Target> {
         if (!door) return;
         if (/[^\x21-\x7e]/.test(door.target)) throw new Error(`a path that is none: ${door.target}`);
         const rules = { added: ADDED, mayReach: input.length % 2 === 0, mostBytes: 8192, take: () => {} };
-        const { body: sent, wanted } = await readAsked(request, door, rules);
+        const { body: sent, outputLimit: wanted } = await readAsked(request, door, rules);
         askedHeaders(request.headers, { provider: door.provider, key: KEY, bodyBytes: sent?.length });
         if (!(wanted.tokens >= 0 && wanted.answers >= 1)) throw new Error('an answer of no size');
         if (sent === undefined) return;
@@ -67,11 +67,11 @@ export async function requests(): Promise<Target> {
 /** An answer, with the name of its API, its status and its type in the first line. */
 export async function answers(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { kindOf } = await import('../../../src/server/gateway/answer-kind.ts');
-  const { ErrorReader, EventReader, JsonReader } = await import('../../../src/server/gateway/answer-reader.ts');
-  const { doorOf, errorFields } = await import('../../../src/server/gateway/doors.ts');
-  const { answeredHeaders } = await import('../../../src/server/gateway/headers.ts');
-  const { KeyWatch } = await import('../../../src/server/gateway/key-watch.ts');
+  const { responseKind: kindOf } = await import('../../../src/server/gateway/response-relay.ts');
+  const { ErrorReader, EventReader, JsonReader } = await import('../../../src/server/gateway/response-reader.ts');
+  const { findProviderRoute: doorOf, errorFields } = await import('../../../src/server/gateway/provider-api.ts');
+  const { responseHeaders: answeredHeaders } = await import('../../../src/server/gateway/provider-api.ts');
+  const { KeyWatch } = await import('../../../src/server/gateway/key-leak-scanner.ts');
   const { UsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
   const doors = {
     messages: doorOf('anthropic', 'POST', '/anthropic/v1/messages'),

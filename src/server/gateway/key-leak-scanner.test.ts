@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { holdsKey, KeyWatch } from './key-watch.ts';
+import { holdsKey, KeyWatch } from './key-leak-scanner.ts';
 
 const KEY = 'sk-ant-api03-Aa0/_-"\\zZ9';
 

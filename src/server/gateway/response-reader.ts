@@ -11,10 +11,10 @@ import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
-import { type FieldRules, FieldWatch, refusedAnswer } from './fields.ts';
-import { KeyWatch } from './key-watch.ts';
-import { bodyOf } from './refusal.ts';
-import { failed, heldBack, lasting } from './upstream.ts';
+import { type FieldRules, FieldWatch, refusedAnswer } from './field-check.ts';
+import { providerErrorBody } from './gateway-errors.ts';
+import { KeyWatch } from './key-leak-scanner.ts';
+import { heldBack, permanentFailure, providerFailed } from './upstream.ts';
 import type { UsageReader } from './usage-reader.ts';
 
 const LIMITS = { mostDeep: 500, mostKeys: 200 };
@@ -178,7 +178,7 @@ export class ErrorReader implements AnswerReader {
     if (!this.#keyWatch.passes(chunk)) throw hasKey();
     this.#gathered.push(chunk);
     const { size } = this.#gathered;
-    if (size > MOST_ERROR_BYTES) throw lasting(`its error is larger than ${MOST_ERROR_BYTES} bytes`);
+    if (size > MOST_ERROR_BYTES) throw permanentFailure(`its error is larger than ${MOST_ERROR_BYTES} bytes`);
     this.#options.hold?.resize(size);
   }
 
@@ -191,7 +191,7 @@ export class ErrorReader implements AnswerReader {
     const { provider, status } = this.#refusal;
     const said = saidIn(bytes);
     const message = `The provider answered with status ${status}${said ? `: ${said}` : ''}.`;
-    return Buffer.from(JSON.stringify(bodyOf(provider, status, new CellaError('PROVIDER_FAILED', message))));
+    return Buffer.from(JSON.stringify(providerErrorBody(provider, status, new CellaError('PROVIDER_FAILED', message))));
   }
 
   #isKnown(bytes: Buffer): boolean {
@@ -294,14 +294,14 @@ export class EventReader implements AnswerReader {
     this.#isData = true;
     // Lines of data are joined; between two tokens of JSON a blank is as good as the end of a line.
     if (this.#data) this.#addData(BLANK);
-    if (++this.#lines > MOST_DATA_LINES) throw lasting(`an event has more than ${MOST_DATA_LINES} lines`);
+    if (++this.#lines > MOST_DATA_LINES) throw permanentFailure(`an event has more than ${MOST_DATA_LINES} lines`);
     this.#addData(rest);
   }
 
   #addData(piece: Buffer): void {
     this.#data ??= new Scanned(this.#options.rules);
     this.#data.push(piece);
-    if (this.#data.size > MOST_EVENT_BYTES) throw lasting(`an event is larger than ${MOST_EVENT_BYTES} bytes`);
+    if (this.#data.size > MOST_EVENT_BYTES) throw permanentFailure(`an event is larger than ${MOST_EVENT_BYTES} bytes`);
     this.#options.hold?.resize(this.#data.size);
     if (this.#data.isBroken && this.#data.size > MOST_LINE_BYTES) throw noJson();
   }
@@ -367,6 +367,6 @@ function onOneLine(json: string): string {
 const BREAKS = ['\u0085', '\u2028', '\u2029'].map((each) => Buffer.from(each));
 
 const hasKey = () => heldBack('its answer holds the key');
-const notWhole = () => failed('its answer is not what this provider answers, or is not whole');
-const noJson = () => failed('an event of its stream is no JSON');
+const notWhole = () => providerFailed('its answer is not what this provider answers, or is not whole');
+const noJson = () => providerFailed('an event of its stream is no JSON');
 const otherName = () => heldBack('an event of its stream has another name than its data');

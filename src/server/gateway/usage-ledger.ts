@@ -9,16 +9,16 @@ import type { TokenBinding } from '../access/session-tokens.ts';
 const MOST_MODELS = 100;
 const OTHER = 'other';
 
-export interface UsedOnce {
+export interface CallUsage {
   /** With its model, and its cost where that is known. */
   readonly usage: TokenUsage;
   readonly estimated: boolean;
 }
 
-const nothing: UsageCounts = {
+const noCounts: UsageCounts = {
   ...{ calls: 0, input: 0, output: 0, cacheRead: 0, cacheWrite: 0, costUsd: 0, unpriced: 0, estimated: 0 },
 };
-const unused: ModelUsage = { ...nothing, models: {} };
+const unused: ModelUsage = { ...noCounts, models: {} };
 
 export class UsageLedger {
   readonly #kept: Collection<ModelUsage>;
@@ -34,7 +34,7 @@ export class UsageLedger {
   }
 
   /** Durable when it resolves. */
-  async add({ session, userId }: Pick<TokenBinding, 'session' | 'userId'>, used: UsedOnce): Promise<void> {
+  async add({ session, userId }: Pick<TokenBinding, 'session' | 'userId'>, used: CallUsage): Promise<void> {
     const more = usageOf(used);
     await Promise.all([
       this.#inTurn(ofSession(session), more),
@@ -133,7 +133,7 @@ const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 const ofSession = (session: string): string => `session/${session}`;
 const ofUser = (userId: string, day: string): string => `user/${userId}/${day}`;
 
-function usageOf({ usage, estimated }: UsedOnce): ModelUsage {
+function usageOf({ usage, estimated }: CallUsage): ModelUsage {
   const { input, output, cacheRead, cacheWrite, costUsd, model = OTHER } = usage;
   const counts: UsageCounts = {
     ...{ calls: 1, input, output, cacheRead, cacheWrite, costUsd: costUsd ?? 0 },
@@ -149,7 +149,7 @@ function plus({ models: before, ...counts }: ModelUsage, { models: more, ...adde
     const known = Object.hasOwn(models, named) || Object.keys(models).length < MOST_MODELS;
     const model = known ? named : OTHER;
     const had = Object.hasOwn(models, model) ? models[model] : undefined;
-    models = { ...models, [model]: sum(had ?? nothing, own) };
+    models = { ...models, [model]: sum(had ?? noCounts, own) };
   }
   return { ...sum(counts, added), models };
 }

@@ -1,19 +1,19 @@
-/** All that agents need to reach models, put together: credentials, the gateway, what was used, and the other way to a key. */
+/** All that agents need to reach models: credentials, the gateway, recorded usage, and keys that are given out just in time. */
 
-import type { Provider } from '../../protocol/enums.ts';
+import type { KeyMode, Provider } from '../../protocol/enums.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import type { GatewaySettings } from '../../settings/settings-table.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { AccessControl } from '../access/access-control.ts';
-import type { TokenBinding } from '../access/session-tokens.ts';
+import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import { Credentials } from '../credentials/credentials.ts';
 import type { EnvironmentKeys } from '../credentials/master-key.ts';
 import type { Logger } from '../http/logs.ts';
 import { type GatewayParts, ModelGateway } from './gateway.ts';
-import { giveKey } from './give-key.ts';
-import { type GatewayRules, gatewayRules } from './settings.ts';
-import { UsageLedger } from './usage.ts';
+import { type ModelPolicy, modelPolicy } from './model-policy.ts';
+import { UsageLedger } from './usage-ledger.ts';
 
-export interface ModelsOptions
+export interface ModelServiceOptions
   extends Pick<GatewayParts, 'onUsage' | 'patience' | 'mostBytes' | 'mostCalls' | 'clock'> {
   readonly documents: DocumentStore;
   readonly access: Pick<AccessControl, 'users' | 'sessionTokens' | 'quotas'> & Partial<Pick<AccessControl, 'audit'>>;
@@ -23,21 +23,21 @@ export interface ModelsOptions
   readonly log?: Logger | undefined;
 }
 
-export class Models implements AsyncDisposable {
+export class ModelService implements AsyncDisposable {
   readonly credentials: Credentials;
   readonly usage: UsageLedger;
-  readonly rules: GatewayRules;
+  readonly rules: ModelPolicy;
   readonly gateway: ModelGateway;
   readonly #tokens: AccessControl['sessionTokens'];
   readonly #log: Logger | undefined;
 
-  constructor({ documents, access, dataDir, masterKey, settings, ...rest }: ModelsOptions) {
+  constructor({ documents, access, dataDir, masterKey, settings, ...rest }: ModelServiceOptions) {
     const { users, sessionTokens: tokens, quotas } = access;
     this.#tokens = tokens;
     this.#log = rest.log;
     this.credentials = new Credentials({ documents, users, dataDir, masterKey });
     this.usage = new UsageLedger(documents);
-    this.rules = gatewayRules(settings);
+    this.rules = modelPolicy(settings);
     const { credentials, usage, rules } = this;
     this.gateway = new ModelGateway({
       ...{ ...rest, tokens, credentials, usage, rules, quotas },
@@ -52,7 +52,7 @@ export class Models implements AsyncDisposable {
     readonly expected?: Partial<TokenBinding>;
   }): Promise<string> {
     const { credentials, rules } = this;
-    return giveKey({ keys: rules.keys, tokens: this.#tokens, credentials }, asked);
+    return releaseKey({ keys: rules.keys, tokens: this.#tokens, credentials }, asked);
   }
 
   async forgetUser(userId: string): Promise<void> {
@@ -67,4 +67,22 @@ export class Models implements AsyncDisposable {
       this.#log?.error({ usageOf, ...counts }, 'usage of models that could not be written down');
     }
   }
+}
+
+interface KeyReleaseContext {
+  readonly keys: KeyMode;
+  readonly tokens: Pick<SessionTokens, 'check'>;
+  readonly credentials: Pick<Credentials, 'reveal'>;
+}
+
+/** FORBIDDEN with the gateway, which is there so that no agent holds a key. The key is that of whoever prompts. */
+async function releaseKey(
+  { keys, tokens, credentials }: KeyReleaseContext,
+  { token, provider, expected }: { token: string; provider: Provider; expected?: Partial<TokenBinding> },
+): Promise<string> {
+  const { userId } = await tokens.check(token, expected);
+  if (keys === 'just-in-time') return await credentials.reveal(userId, provider);
+  throw new CellaError('FORBIDDEN', 'Keys are not given out here: models are reached through the gateway.', {
+    advice: 'Call the model at the gateway, with the session token as its key; see docs/gateway.md.',
+  });
 }

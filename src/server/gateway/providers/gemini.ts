@@ -5,7 +5,9 @@
  * To extend: put a new field into the object that has it. What decides in the place of a person has no place here.
  */
 
-import { ADDRESS, type Fields, fields, free } from '../fields.ts';
+import { z } from 'zod';
+import { ADDRESS, type Fields, fields, free } from '../field-check.ts';
+import { Count, definedCounts, joined, type ReadMessage, Text } from '../usage-report.ts';
 
 const fileData = fields('displayName mimeType', { fileUri: ADDRESS });
 const blob = fields('data displayName mimeType');
@@ -131,3 +133,60 @@ export const geminiModel = fields(
 );
 export const geminiModels: Fields = fields('nextPageToken', { models: geminiModel });
 export const geminiError = fields('', { error: failure });
+
+const GeminiMessage = z.object({
+  modelVersion: Text,
+  candidates: z
+    .array(
+      z.object({
+        content: z
+          .object({
+            parts: z
+              .array(z.object({ text: Text }))
+              .optional()
+              .catch(undefined),
+          })
+          .optional()
+          .catch(undefined),
+      }),
+    )
+    .optional()
+    .catch(undefined),
+  usageMetadata: z
+    .object({
+      promptTokenCount: Count,
+      cachedContentTokenCount: Count,
+      candidatesTokenCount: Count,
+      thoughtsTokenCount: Count,
+      toolUsePromptTokenCount: Count,
+    })
+    .optional()
+    .catch(undefined),
+});
+
+export const readGemini: ReadMessage = (message) => {
+  const parsed = GeminiMessage.safeParse(message);
+  const { candidates, usageMetadata: usage, modelVersion } = parsed.data ?? {};
+  if (!candidates && !usage) return undefined;
+  const parts = (candidates ?? []).flatMap(({ content }) => content?.parts ?? []);
+  return {
+    model: modelVersion,
+    counts: usage && countsOf(usage),
+    text: joined(...parts.map(({ text }) => text)),
+    last: 'perhaps',
+  };
+};
+
+function countsOf(usage: NonNullable<z.infer<typeof GeminiMessage>['usageMetadata']>) {
+  const { promptTokenCount: prompt, cachedContentTokenCount: cached = 0, toolUsePromptTokenCount: tools = 0 } = usage;
+  const { candidatesTokenCount: written, thoughtsTokenCount: thought } = usage;
+  return definedCounts({
+    input: prompt === undefined ? undefined : Math.max(0, prompt - cached) + tools,
+    // A count of none is left out.
+    output:
+      prompt === undefined && written === undefined && thought === undefined
+        ? undefined
+        : (written ?? 0) + (thought ?? 0),
+    cacheRead: cached,
+  });
+}

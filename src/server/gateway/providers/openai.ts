@@ -6,7 +6,17 @@
  * decides in the place of a person (`mcp_approval_response`, `acknowledged_safety_checks`) is in no list of answers.
  */
 
-import { ADDRESS, type Fields, fields, free, oneOf } from '../fields.ts';
+import { z } from 'zod';
+import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
+import {
+  Count,
+  definedCounts,
+  type Finality,
+  joined,
+  type ReadMessage,
+  Text,
+  type TokenCounts,
+} from '../usage-report.ts';
 
 const breakpoint = fields('mode');
 const cacheOptions = fields('mode ttl');
@@ -302,3 +312,91 @@ export const openaiModel = fields(
 );
 export const openaiModels: Fields = fields('object has_more first_id last_id', { data: openaiModel });
 export const openaiError = fields('type', { error: failure });
+
+const UsageDetails = z.object({ cached_tokens: Count }).nullish().catch(undefined);
+
+/** `input` is without what came from the cache. */
+export const OpenAiUsage = z
+  .object({
+    input_tokens: Count,
+    output_tokens: Count,
+    input_tokens_details: UsageDetails,
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    prompt_tokens_details: UsageDetails,
+  })
+  .nullish()
+  .catch(undefined)
+  .transform((usage): Partial<TokenCounts> | undefined => {
+    if (!usage) return undefined;
+    const input = usage.input_tokens ?? usage.prompt_tokens;
+    const cacheRead = (usage.input_tokens_details ?? usage.prompt_tokens_details)?.cached_tokens ?? 0;
+    return definedCounts({
+      input: input === undefined ? undefined : Math.max(0, input - cacheRead),
+      output: usage.output_tokens ?? usage.completion_tokens,
+      cacheRead,
+    });
+  });
+
+const OpenAiResponse = z.object({ model: Text, usage: OpenAiUsage });
+
+const ResponsesMessage = OpenAiResponse.extend({
+  type: Text,
+  object: Text,
+  delta: Text,
+  response: OpenAiResponse.optional().catch(undefined),
+});
+
+const finality: ReadonlyMap<string, Finality> = new Map([
+  ['response.completed', 'told'],
+  ['response.incomplete', 'told'],
+  ['response.failed', 'told'],
+  ['error', 'failed'],
+]);
+
+export const readResponses: ReadMessage = (message) => {
+  const parsed = ResponsesMessage.safeParse(message);
+  if (!parsed.success || (parsed.data.type === undefined && parsed.data.object === undefined)) return undefined;
+  const { type = '', object, delta, response = parsed.data } = parsed.data;
+  const { model, usage } = response;
+  return {
+    model,
+    counts: usage,
+    text: joined(delta),
+    last: object === 'response' ? 'told' : finality.get(type),
+  };
+};
+
+const ChatToolCall = z.object({ function: z.object({ arguments: Text }).optional().catch(undefined) });
+const ChatDelta = z.object({
+  content: Text,
+  reasoning_content: Text,
+  tool_calls: z.array(ChatToolCall).nullish().catch(undefined),
+});
+
+const ChatChunk = z.object({
+  object: z.string(),
+  model: Text,
+  choices: z
+    .array(z.object({ delta: ChatDelta.optional().catch(undefined) }))
+    .optional()
+    .catch(undefined),
+  usage: OpenAiUsage,
+});
+
+export const readChat: ReadMessage = (message) => {
+  const parsed = ChatChunk.safeParse(message);
+  if (!parsed.success) return undefined;
+  const { object, model, choices = [], usage } = parsed.data;
+  const texts = choices.flatMap(({ delta }) => [
+    delta?.content,
+    delta?.reasoning_content,
+    ...(delta?.tool_calls ?? []).map((call) => call.function?.arguments),
+  ]);
+  return {
+    model,
+    counts: usage,
+    text: joined(...texts),
+    last: object === 'chat.completion' ? 'told' : undefined,
+  };
+};

@@ -1,33 +1,33 @@
 import { describe, expect, test } from 'vitest';
-import { Course, madeAtMost } from './course.ts';
+import { CallTiming, maxProduced } from './charging.ts';
 
 const asked = (tokens: number, answers = 1, streamed = true) => ({ wanted: { tokens, answers }, streamed });
 
 describe('what a provider may have made and never tells', () => {
   test('of a stream is what it had the time for, and a moment more until it sees that nobody takes it', () => {
-    expect(madeAtMost(asked(32_000), { workedMs: 0, isOver: false })).toBe(1000);
-    expect(madeAtMost(asked(32_000), { workedMs: 4001, isOver: false })).toBe(3001);
-    expect(madeAtMost(asked(32_000), { workedMs: 4000, isOver: true })).toBe(2000);
-    expect(madeAtMost(asked(32_000), { workedMs: -5, isOver: true })).toBe(0);
+    expect(maxProduced(asked(32_000), { workedMs: 0, isOver: false })).toBe(1000);
+    expect(maxProduced(asked(32_000), { workedMs: 4001, isOver: false })).toBe(3001);
+    expect(maxProduced(asked(32_000), { workedMs: 4000, isOver: true })).toBe(2000);
+    expect(maxProduced(asked(32_000), { workedMs: -5, isOver: true })).toBe(0);
   });
 
   test('is never more than was wanted, and has the time of each of several answers', () => {
-    expect(madeAtMost(asked(32_000), { workedMs: 3_600_000, isOver: false })).toBe(32_000);
-    expect(madeAtMost(asked(96_000, 3), { workedMs: 10_000, isOver: true })).toBe(15_000);
+    expect(maxProduced(asked(32_000), { workedMs: 3_600_000, isOver: false })).toBe(32_000);
+    expect(maxProduced(asked(96_000, 3), { workedMs: 10_000, isOver: true })).toBe(15_000);
   });
 
   test('of an answer that is no stream is all that was wanted, unless it came to its end', () => {
-    expect(madeAtMost(asked(32_000, 1, false), { workedMs: 1, isOver: false })).toBe(32_000);
-    expect(madeAtMost(asked(32_000, 1, false), { workedMs: 1000, isOver: true })).toBe(500);
+    expect(maxProduced(asked(32_000, 1, false), { workedMs: 1, isOver: false })).toBe(32_000);
+    expect(maxProduced(asked(32_000, 1, false), { workedMs: 1000, isOver: true })).toBe(500);
   });
 });
 
 test('a call is worked on from when the provider may have it, and not at all where it was refused', () => {
   let now = 100;
-  const course = new Course(() => now);
+  const course = new CallTiming(() => now);
   now = 200;
   expect(course.workedMs).toBeUndefined();
-  course.heard();
+  course.sent();
   now = 250;
   expect(course.workedMs).toBe(50);
   course.answered(200);

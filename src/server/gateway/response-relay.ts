@@ -1,12 +1,12 @@
-/** Passes an answer on: a stream as it comes, no faster than the agent takes it; any other one when it is whole. */
+/** Passes a provider's response on to the agent: a stream as it comes, no faster than the agent reads; others when complete. */
 
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AnswerReader } from './answer-reader.ts';
-import { answeredHeaders } from './headers.ts';
-import { failed } from './upstream.ts';
+import { responseHeaders } from './provider-api.ts';
+import type { AnswerReader } from './response-reader.ts';
+import { permanentFailure, providerFailed } from './upstream.ts';
 
 export interface RelayOptions {
   readonly key: string;
@@ -24,14 +24,18 @@ const MOST_JOINED_BYTES = 256 * 1024;
 const PASSING = new Set([408, 409, 425, 429]);
 
 /** Does not end the response: what was used is to be written down first. Fails with what the provider did wrong. */
-export async function relay(answer: IncomingMessage, response: ServerResponse, options: RelayOptions): Promise<void> {
+export async function relayResponse(
+  answer: IncomingMessage,
+  response: ServerResponse,
+  options: RelayOptions,
+): Promise<void> {
   const { streamed, idleMs, mostBytes, reader, signal } = options;
-  const taken = readersPatience(idleMs, signal);
+  const taken = slowReaderTimeout(idleMs, signal);
   let size = 0;
   if (streamed) begin(answer, response, options);
   for await (const chunk of inTime(answer, idleMs, signal)) {
     size += chunk.length;
-    if (size > mostBytes) throw failed(`its answer is larger than ${mostBytes} bytes`);
+    if (size > mostBytes) throw providerFailed(`its answer is larger than ${mostBytes} bytes`);
     for (let from = 0; from < chunk.length; from += SLICE_BYTES) {
       await giveWay();
       const slice = chunk.subarray(from, from + SLICE_BYTES);
@@ -62,7 +66,7 @@ function passOn(response: ServerResponse, read: (pass: (bytes: Buffer) => void) 
 /** The agent knows at once that a stream has begun. */
 function begin(answer: IncomingMessage, response: ServerResponse, { key, streamed }: RelayOptions): void {
   const { statusCode = 502 } = answer;
-  const headers = Object.entries(answeredHeaders(answer.headers, key));
+  const headers = Object.entries(responseHeaders(answer.headers, key));
   for (const [name, value] of headers) if (value !== undefined) response.setHeader(name, value);
   if (!streamed) response.setHeader('content-type', 'application/json');
   // Agents try again for minutes where this is not said.
@@ -73,7 +77,7 @@ function begin(answer: IncomingMessage, response: ServerResponse, { key, streame
 
 /** The time that the agent takes is not the provider's silence: nothing is asked for meanwhile. */
 async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const silence = failed(`it was silent for ${idleMs} ms in the middle of its answer`);
+  const silence = providerFailed(`it was silent for ${idleMs} ms in the middle of its answer`);
   const chunks: AsyncIterator<Buffer> = answer[Symbol.asyncIterator]();
   try {
     for (;;) {
@@ -84,7 +88,7 @@ async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSig
     }
   } catch (error) {
     if (signal.aborted) throw new CellaError('ABORTED', 'Nobody waits for it any more.');
-    throw error instanceof CellaError ? error : failed('it broke off in the middle of its answer');
+    throw error instanceof CellaError ? error : providerFailed('it broke off in the middle of its answer');
   } finally {
     answer.destroy();
   }
@@ -94,7 +98,7 @@ async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSig
  * The time that an agent has to take all of a stream, beside the time that the provider needs: what its call may come to
  * is kept from the budget meanwhile, and a little now and then would keep it for hours.
  */
-function readersPatience(mostMs: number, signal: AbortSignal): (response: ServerResponse) => Promise<void> {
+function slowReaderTimeout(mostMs: number, signal: AbortSignal): (response: ServerResponse) => Promise<void> {
   let leftMs = mostMs;
   return async (response) => {
     const began = performance.now();
@@ -106,3 +110,28 @@ function readersPatience(mostMs: number, signal: AbortSignal): (response: Server
     leftMs = Math.max(0, leftMs - (performance.now() - began));
   };
 }
+
+export interface ResponseKind {
+  readonly streamed: boolean;
+  readonly good: boolean;
+}
+
+/** To no other host than the one that was configured, whatever the answer says. */
+export function responseKind(answer: IncomingMessage): ResponseKind {
+  const { statusCode: status = 0, headers } = answer;
+  const type = headers['content-type'] ?? '';
+  const refused = (why: string) => {
+    answer.destroy();
+    return permanentFailure(why);
+  };
+  if (status < 200 || (status >= 300 && status < 400))
+    throw refused(`it answered with ${status}, which leads elsewhere`);
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') throw refused('its answer is compressed');
+  const streamed = isStream(type);
+  const good = status < 300;
+  if (good && !streamed && !/^application\/json\b/i.test(type))
+    throw refused('it answered with something else than JSON');
+  return { streamed, good };
+}
+
+export const isStream = (type: string): boolean => /^text\/event-stream\b/i.test(type);

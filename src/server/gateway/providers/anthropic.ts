@@ -7,7 +7,9 @@
  * verdict for the permission that it has to ask for.
  */
 
-import { ADDRESS, type Fields, fields, free, oneOf } from '../fields.ts';
+import { z } from 'zod';
+import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
+import { Count, definedCounts, type Finality, joined, type ReadMessage, Text } from '../usage-report.ts';
 
 /** The betas that a request may name, without their dates. */
 export const anthropicBetas = oneOf(
@@ -218,3 +220,47 @@ export const anthropicModels: Fields = fields('has_more first_id last_id', { dat
 export const anthropicModel = model;
 
 export const anthropicError = fields('type request_id', { error: failure });
+
+const AnthropicUsage = z
+  .object({
+    input_tokens: Count,
+    output_tokens: Count,
+    cache_read_input_tokens: Count,
+    cache_creation_input_tokens: Count,
+  })
+  .nullish()
+  .catch(undefined);
+
+const AnthropicMessage = z.object({
+  type: z.string(),
+  model: Text,
+  usage: AnthropicUsage,
+  message: z.object({ model: Text, usage: AnthropicUsage }).optional().catch(undefined),
+  delta: z.object({ text: Text, thinking: Text, partial_json: Text }).optional().catch(undefined),
+});
+
+const finality: ReadonlyMap<string, Finality> = new Map([
+  ['message_stop', 'told'],
+  ['message', 'told'],
+  ['error', 'failed'],
+]);
+
+export const readMessages: ReadMessage = (message) => {
+  const parsed = AnthropicMessage.safeParse(message);
+  if (!parsed.success) return undefined;
+  const { type, model, usage, message: started, delta } = parsed.data;
+  const told = usage ?? started?.usage;
+  return {
+    model: model ?? started?.model,
+    counts: told
+      ? definedCounts({
+          input: told.input_tokens,
+          output: told.output_tokens,
+          cacheRead: told.cache_read_input_tokens,
+          cacheWrite: told.cache_creation_input_tokens,
+        })
+      : undefined,
+    text: joined(delta?.text, delta?.thinking, delta?.partial_json),
+    last: finality.get(type),
+  };
+};

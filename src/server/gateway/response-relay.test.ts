@@ -2,8 +2,8 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect, test } from 'vitest';
-import { EventReader } from './answer-reader.ts';
-import { relay } from './relay.ts';
+import { EventReader } from './response-reader.ts';
+import { relayResponse } from './response-relay.ts';
 import { UsageReader } from './usage-reader.ts';
 
 const PIECES = 60;
@@ -38,7 +38,7 @@ const options = (idleMs: number) => ({
 
 test('an agent that takes a little now and then has no more time in all than for one piece', async () => {
   const { response, taken } = reader(20);
-  await expect(relay(answer(), response, options(200))).rejects.toMatchObject({
+  await expect(relayResponse(answer(), response, options(200))).rejects.toMatchObject({
     code: 'ABORTED',
     message: expect.stringContaining('too slowly'),
   });
@@ -47,6 +47,6 @@ test('an agent that takes a little now and then has no more time in all than for
 
 test('an agent that takes what it is given gets all of it', async () => {
   const { response, taken } = reader(0);
-  await relay(answer(), response, options(60_000));
+  await relayResponse(answer(), response, options(60_000));
   expect(taken()).toBe(PIECES);
 });

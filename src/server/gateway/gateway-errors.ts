@@ -1,10 +1,11 @@
-/** A refusal in the words of each provider, so that an agent understands it as one of its own provider's errors. */
+/** Errors of the gateway in the format of each provider, and the last error of each turn in ours. */
 
 import type { ServerResponse } from 'node:http';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Provider } from '../../protocol/enums.ts';
-import { type CellaError, errorCodes } from '../../protocol/errors.ts';
+import { type CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
 
-export interface Refusal {
+interface ProviderError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Readonly<Record<string, unknown>>;
@@ -30,7 +31,7 @@ const geminiStates: Readonly<Record<number, string>> = {
   503: 'UNAVAILABLE',
 };
 
-export function refusalOf(provider: Provider, error: CellaError): Refusal {
+function providerError(provider: Provider, error: CellaError): ProviderError {
   const status = errorCodes[error.code].http;
   const retryAfterMs = Number(error.details.retryAfterMs);
   return {
@@ -41,11 +42,11 @@ export function refusalOf(provider: Provider, error: CellaError): Refusal {
       'x-should-retry': String(error.retryable && error.details.lasting !== true),
       ...(retryAfterMs > 0 ? { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) } : {}),
     },
-    body: bodyOf(provider, status, error),
+    body: providerErrorBody(provider, status, error),
   };
 }
 
-export function bodyOf(provider: Provider, status: number, error: CellaError): Refusal['body'] {
+export function providerErrorBody(provider: Provider, status: number, error: CellaError): ProviderError['body'] {
   const message = `${error.message} ${error.advice}`;
   switch (provider) {
     case 'anthropic':
@@ -58,15 +59,15 @@ export function bodyOf(provider: Provider, status: number, error: CellaError): R
 }
 
 /** What breaks off in the middle of a stream, as an event of that stream. */
-export function eventOf(provider: Provider, error: CellaError): string {
-  const body = bodyOf(provider, errorCodes[error.code].http, error);
+export function providerErrorEvent(provider: Provider, error: CellaError): string {
+  const body = providerErrorBody(provider, errorCodes[error.code].http, error);
   const name = provider === 'gemini' ? '' : 'event: error\n';
   const data = provider === 'openai' ? { type: 'error', ...body } : body;
   return `${name}data: ${JSON.stringify(data)}\n\n`;
 }
 
-export function refuse(response: ServerResponse, provider: Provider, error: CellaError): void {
-  const { status, headers, body } = refusalOf(provider, error);
+export function sendProviderError(response: ServerResponse, provider: Provider, error: CellaError): void {
+  const { status, headers, body } = providerError(provider, error);
   const text = JSON.stringify(body);
   response.writeHead(status, { ...headers, 'content-length': String(Buffer.byteLength(text)) }).end(text);
 }
@@ -79,4 +80,33 @@ function openaiType(status: number, { code }: CellaError): string {
 function openaiCode({ code }: CellaError): string {
   if (code === 'UNAUTHENTICATED') return 'invalid_api_key';
   return code === 'BUDGET_EXCEEDED' ? 'insufficient_quota' : code.toLowerCase();
+}
+
+/** What the person who prompts, or the operator, can do something about. */
+const TOLD: ReadonlySet<ErrorCode> = new Set([
+  'BUDGET_EXCEEDED',
+  'MODEL_NOT_ALLOWED',
+  'CREDENTIAL_MISSING',
+  'CREDENTIAL_UNREADABLE',
+]);
+/** Of turns that nobody asks for any more. */
+const MOST_TURNS = 1000;
+
+export class TurnErrors {
+  readonly #refused = new BoundedMap<string, CellaError>(MOST_TURNS);
+
+  note(turn: string, error: CellaError): void {
+    if (!TOLD.has(error.code) && error.details.lasting !== true) return;
+    this.#refused.set(turn, error);
+  }
+
+  /** A call that was answered: what was refused before is not why the turn ends. */
+  answered(turn: string): void {
+    this.#refused.delete(turn);
+  }
+
+  /** Asked for once, when the turn is over. */
+  take(turn: string): CellaError | undefined {
+    return this.#refused.take(turn);
+  }
 }

@@ -1,8 +1,8 @@
-/** What an answer says that it has used, as far as it has passed. */
+/** What one message of a response says about the tokens that were used. */
 
 import { z } from 'zod';
 
-export interface Counts {
+export interface TokenCounts {
   readonly input: number;
   readonly output: number;
   readonly cacheRead: number;
@@ -13,19 +13,19 @@ export interface Counts {
  * `told`: the counts so far are those of all of it. `perhaps`: so they are if nothing follows. `failed`: what was made until
  * then is not told.
  */
-export type Last = 'told' | 'perhaps' | 'failed';
+export type Finality = 'told' | 'perhaps' | 'failed';
 
 /** One message of a stream, or the whole of an answer that is none. What is not known has no place in it. */
-export interface Said {
-  readonly counts?: Partial<Counts> | undefined;
+export interface UsageReport {
+  readonly counts?: Partial<TokenCounts> | undefined;
   readonly model?: string | undefined;
   /** What the model wrote: its length is an estimate where the counts never come. */
   readonly text?: string | undefined;
   /** Whether it is the last one, as the provider writes it. */
-  readonly last?: Last | undefined;
+  readonly last?: Finality | undefined;
 }
 
-export type ReadMessage = (message: unknown) => Said | undefined;
+export type ReadMessage = (message: unknown) => UsageReport | undefined;
 
 /** A provider that says something else here is not believed. */
 export const Count = z
@@ -45,6 +45,8 @@ export const Text = z
 export const joined = (...texts: (string | undefined)[]): string => texts.map((text) => text ?? '').join('');
 
 /** Without those that are not there: they would take the place of what was said before. */
-export function known(counts: { readonly [K in keyof Counts]?: number | undefined }): Partial<Counts> {
+export function definedCounts(
+  counts: { readonly [K in keyof TokenCounts]?: number | undefined },
+): Partial<TokenCounts> {
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== undefined));
 }

@@ -3,18 +3,18 @@
 import { describe, expect, it } from 'vitest';
 import { messagesIn } from '../../../test/support/streamed-messages.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type AnswerReader, EventReader } from './answer-reader.ts';
-import { doorOf, type Wire } from './doors.ts';
-import { FieldWatch, type Shape } from './fields.ts';
+import { FieldWatch, type Shape } from './field-check.ts';
+import { type ApiFormat, findProviderRoute } from './provider-api.ts';
+import { type AnswerReader, EventReader } from './response-reader.ts';
 import { UsageReader } from './usage-reader.ts';
 
 const KEY = 'sk-ant-api03-CANARY0123456789';
 
 const apis = {
-  messages: doorOf('anthropic', 'POST', '/anthropic/v1/messages'),
-  responses: doorOf('openai', 'POST', '/openai/v1/responses'),
-  chat: doorOf('openai', 'POST', '/openai/v1/chat/completions'),
-  gemini: doorOf('gemini', 'POST', '/gemini/v1beta/models/m:streamGenerateContent'),
+  messages: findProviderRoute('anthropic', 'POST', '/anthropic/v1/messages'),
+  responses: findProviderRoute('openai', 'POST', '/openai/v1/responses'),
+  chat: findProviderRoute('openai', 'POST', '/openai/v1/chat/completions'),
+  gemini: findProviderRoute('gemini', 'POST', '/gemini/v1beta/models/m:streamGenerateContent'),
 } as const;
 type Api = keyof typeof apis;
 
@@ -112,7 +112,7 @@ function eventReader(api: Api): AnswerReader {
   return new EventReader({
     rules: rulesOf(apis[api]?.fields.event, api),
     key: KEY,
-    usage: new UsageReader(api as Wire),
+    usage: new UsageReader(api as ApiFormat),
   });
 }
 

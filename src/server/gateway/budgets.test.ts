@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { estimateOf } from './estimate.ts';
+import { estimateOf } from './budgets.ts';
 
 test('an estimate has the dearer of two prices of what goes in', () => {
   const price = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };

@@ -1,16 +1,17 @@
-/**
- * What agents may ask of a provider. A request goes on only where its method and path are written here, character by
- * character: nothing is decoded or normalised, so that no other spelling of a path leads anywhere.
- */
+/** What of each provider's API the gateway lets through: methods, paths, queries and headers. Everything else is refused. */
 
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import type { Provider } from '../../protocol/enums.ts';
-import type { Shape } from './fields.ts';
-import * as anthropic from './wires/anthropic-fields.ts';
-import * as gemini from './wires/gemini-fields.ts';
-import * as openai from './wires/openai-fields.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Shape } from './field-check.ts';
+import { holdsKey } from './key-leak-scanner.ts';
+import * as anthropic from './providers/anthropic.ts';
+import { anthropicBetas } from './providers/anthropic.ts';
+import * as gemini from './providers/gemini.ts';
+import * as openai from './providers/openai.ts';
 
 /** How an answer tells what it has used. `free`: it uses nothing that is counted. */
-export type Wire = 'messages' | 'responses' | 'chat' | 'gemini' | 'free';
+export type ApiFormat = 'messages' | 'responses' | 'chat' | 'gemini' | 'free';
 
 /** The fields that an API has. */
 export interface ApiFields {
@@ -21,10 +22,10 @@ export interface ApiFields {
   readonly event?: Shape;
 }
 
-export interface Door {
+export interface ProviderRoute {
   readonly provider: Provider;
   readonly fields: ApiFields;
-  readonly wire: Wire;
+  readonly format: ApiFormat;
   /** As the provider knows it, with what was let through of the query. */
   readonly target: string;
   /** Where the path names it. */
@@ -34,15 +35,15 @@ export interface Door {
   readonly streams: boolean | undefined;
 }
 
-interface Rule {
+interface RouteRule {
   readonly method: 'GET' | 'POST';
   readonly path: RegExp;
-  readonly wire: Wire;
+  readonly wire: ApiFormat;
   readonly fields: ApiFields;
 }
 
 const MODEL = '[A-Za-z0-9][A-Za-z0-9._-]{0,127}';
-const rule = (method: Rule['method'], path: string, wire: Wire, fields: ApiFields): Rule => ({
+const rule = (method: RouteRule['method'], path: string, wire: ApiFormat, fields: ApiFields): RouteRule => ({
   method,
   path: new RegExp(`^${path}$`),
   wire,
@@ -50,12 +51,12 @@ const rule = (method: Rule['method'], path: string, wire: Wire, fields: ApiField
 });
 
 /** Models: all, and one by its name. */
-const listed = (base: string, all: Shape, one: Shape): Rule[] => [
+const listed = (base: string, all: Shape, one: Shape): RouteRule[] => [
   rule('GET', base, 'free', { answer: all }),
   rule('GET', `${base}/(?<model>${MODEL})`, 'free', { answer: one }),
 ];
 const GEMINI = '/v1(?:beta|alpha)?/models';
-const rules: Readonly<Record<Provider, readonly Rule[]>> = {
+const rules: Readonly<Record<Provider, readonly RouteRule[]>> = {
   anthropic: [
     rule('POST', '/v1/messages', 'messages', {
       request: anthropic.messagesRequest,
@@ -116,7 +117,7 @@ export const errorFields: Readonly<Record<Provider, Shape>> = {
 };
 
 /** Undefined where nothing leads there. */
-export function doorOf(provider: Provider, method: string, url: string): Door | undefined {
+export function findProviderRoute(provider: Provider, method: string, url: string): ProviderRoute | undefined {
   const [path = '', ...query] = url.slice(provider.length + 1).split('?');
   for (const { method: wanted, path: shape, wire, fields } of rules[provider]) {
     const found = wanted === method ? shape.exec(path) : null;
@@ -124,7 +125,7 @@ export function doorOf(provider: Provider, method: string, url: string): Door | 
     const target = path + queryOf(query.join('?'));
     const { model, action } = found.groups ?? {};
     const streams = action === undefined ? undefined : action === 'streamGenerateContent';
-    return { provider, wire, fields, target, model, takesBody: method === 'POST', streams };
+    return { provider, format: wire, fields, target, model, takesBody: method === 'POST', streams };
   }
   return undefined;
 }
@@ -136,3 +137,72 @@ function queryOf(text: string): string {
 
 const isKept = (name: string, value: string): boolean =>
   QUERY.has(name) && VALUE.test(value) && (name !== 'alt' || FORMS.has(value));
+
+const ASKED = new Set([
+  'accept',
+  'anthropic-beta',
+  'anthropic-version',
+  'content-type',
+  'openai-beta',
+  'user-agent',
+  'x-app',
+  'x-goog-api-client',
+]);
+const ASKED_BEGIN = /^x-stainless-[a-z-]{1,40}$/;
+
+const ANSWERED = new Set(['content-type', 'openai-processing-ms', 'request-id', 'retry-after', 'retry-after-ms']);
+const ANSWERED_TOO = new Set(['x-request-id', 'x-should-retry']);
+const ANSWERED_BEGIN = /^(anthropic-ratelimit-|x-ratelimit-)[a-z-]{1,60}$/;
+
+/** Without compression: what was used is read from the answer as it passes. */
+export function requestHeaders(
+  given: IncomingHttpHeaders,
+  { provider, key, bodyBytes }: { provider: Provider; key: string; bodyBytes: number | undefined },
+): OutgoingHttpHeaders {
+  const passed = chosen(given, (name) => ASKED.has(name) || ASKED_BEGIN.test(name));
+  const length = bodyBytes === undefined ? {} : { 'content-length': bodyBytes };
+  return { ...passed, 'accept-encoding': 'identity', ...length, ...keyHeader(provider, key) };
+}
+
+/** One that holds the key, whatever put it there, does not pass. */
+export function responseHeaders(given: IncomingHttpHeaders, key: string): OutgoingHttpHeaders {
+  const passed = chosen(given, (name) => ANSWERED.has(name) || ANSWERED_TOO.has(name) || ANSWERED_BEGIN.test(name));
+  return Object.fromEntries(Object.entries(passed).filter(([, value]) => !holdsKey(value, key)));
+}
+
+/** A beta changes what an API has; one that nobody knows here is refused as a field would be. */
+export function checkBetas(given: IncomingHttpHeaders, added: ReadonlySet<string>): void {
+  for (const beta of String(given['anthropic-beta'] ?? '').split(',')) {
+    const name = beta.trim();
+    if (name === '' || added.has(name) || anthropicBetas.test(name.replace(/-\d{4}-?\d{2}-?\d{2}$/, ''))) continue;
+    const shown = /^[\w.-]{1,100}$/.test(name) ? name : '…';
+    throw new CellaError(
+      'INVALID_REQUEST',
+      `The request asks for the beta "${shown}", which the gateway does not know.`,
+      {
+        details: { field: 'anthropic-beta', lasting: true },
+        advice:
+          'Leave it out. If the provider has added it, the operator can allow it with `--provider-field anthropic=NAME`; see docs/gateway.md.',
+      },
+    );
+  }
+}
+
+function chosen(given: IncomingHttpHeaders, passes: (name: string) => boolean): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given)) {
+    if (typeof value === 'string' && passes(name)) found[name] = value;
+  }
+  return found;
+}
+
+function keyHeader(provider: Provider, key: string): Record<string, string> {
+  switch (provider) {
+    case 'anthropic':
+      return { 'x-api-key': key };
+    case 'openai':
+      return { authorization: `Bearer ${key}` };
+    case 'gemini':
+      return { 'x-goog-api-key': key };
+  }
+}

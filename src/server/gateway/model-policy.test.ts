@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
-import { costOf, pricesOf } from './prices.ts';
-import { gatewayRules } from './settings.ts';
+import { costOf, modelPolicy, pricesOf } from './model-policy.ts';
 
 describe('gatewayRules', () => {
   it('has the providers’ own addresses, and all models, where nothing is said', () => {
-    const { addresses, allows, keys } = gatewayRules();
+    const { addresses, allows, keys } = modelPolicy();
     expect(addresses.anthropic.href).toBe('https://api.anthropic.com/');
     expect(allows('openai', 'anything')).toBe(true);
     expect(keys).toBe('gateway');
@@ -23,7 +22,7 @@ describe('gatewayRules', () => {
     ['a price in words', { prices: ['claude=one/two'] }],
   ])('refuses %s, without what may be a secret', (_name, settings) => {
     try {
-      gatewayRules(settings);
+      modelPolicy(settings);
       expect.unreachable();
     } catch (error) {
       expect(error).toBeInstanceOf(CellaError);
@@ -33,7 +32,7 @@ describe('gatewayRules', () => {
   });
 
   it('takes patterns as names, and not as expressions', () => {
-    const { allows } = gatewayRules({ models: ['openai=gpt-4.1*', 'openai=o3'] });
+    const { allows } = modelPolicy({ models: ['openai=gpt-4.1*', 'openai=o3'] });
     expect(['gpt-4.1', 'gpt-4.1-mini', 'o3'].every((model) => allows('openai', model))).toBe(true);
     expect(['gpt-401', 'xgpt-4.1', 'o3-pro', 'O3'].some((model) => allows('openai', model))).toBe(false);
     expect(allows('anthropic', 'claude')).toBe(true);
@@ -42,7 +41,7 @@ describe('gatewayRules', () => {
 
 describe('fields that the operator adds', () => {
   it('are those of one provider', () => {
-    const { addedFields } = gatewayRules({ fields: ['anthropic=novelty', 'openai=other.field'] });
+    const { addedFields } = modelPolicy({ fields: ['anthropic=novelty', 'openai=other.field'] });
     expect([...addedFields('anthropic')]).toEqual(['novelty']);
     expect([...addedFields('gemini')]).toEqual([]);
   });
@@ -51,7 +50,7 @@ describe('fields that the operator adds', () => {
     ...['safeguards', 'safeguard_results', 'mcp_approval_response', 'verdict', 'permission_mode', 'Auto-Mode-x'],
     ...['dangerous-tool-use-2026-09-03', 'afk-mode-2026-01-31', 'a b', 'x'.repeat(101)],
   ])('are never what decides in the place of a person, nor no name: %s', (name) => {
-    expect(() => gatewayRules({ fields: [`anthropic=${name}`] })).toThrow('--provider-field');
+    expect(() => modelPolicy({ fields: [`anthropic=${name}`] })).toThrow('--provider-field');
   });
 });
 

@@ -1,0 +1,283 @@
+/** Reads an agent's request to a model within limits: its body, the model it names, and how much output it may produce. */
+
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
+import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { FieldWatch, fields, refusedRequest } from './field-check.ts';
+import { type ApiFormat, checkBetas, type ProviderRoute } from './provider-api.ts';
+
+export interface ModelRequest {
+  /** As it is sent on; undefined where there is none. */
+  readonly body: Buffer | undefined;
+  readonly model: string | undefined;
+  readonly outputLimit: OutputLimit;
+  /** Whether it is to be answered as it is made. */
+  readonly streamed: boolean;
+  /** By which name it says more than its body holds. */
+  readonly storedContext?: string | undefined;
+}
+
+/** Models that search the web by themselves. */
+const SEARCHING = /-search-(?:preview|api)\b|\bdeep-research\b/;
+
+const ModelName = z.string().regex(/^[\w./:@-]{1,200}$/);
+const Body = z.looseObject({
+  model: ModelName.optional(),
+  stream: z.boolean().nullish(),
+  background: z.boolean().nullish(),
+  stream_options: z.looseObject({}).nullish(),
+});
+type Body = z.infer<typeof Body>;
+
+/** What is checked of a request, beside that it can be read. */
+export interface ModelRequestRules extends BodyLimits {
+  /** Fields and types of this provider that the operator has added. */
+  readonly added: ReadonlySet<string>;
+  /** Whether the provider may reach other hosts for the agent. */
+  readonly mayReach: boolean;
+}
+
+export async function readModelRequest(
+  request: IncomingMessage,
+  door: ProviderRoute,
+  rules: ModelRequestRules,
+): Promise<ModelRequest> {
+  if (!door.takesBody)
+    return { body: undefined, model: door.model, outputLimit: outputLimitOf(door.format, {}), streamed: false };
+  const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers;
+  if (encoding !== 'identity') throw invalidBody('The body must not be compressed.');
+  if (!/^application\/json\s*(;|$)/i.test(type)) throw invalidBody('The body must be application/json.');
+  const { added, mayReach } = rules;
+  checkBetas(request.headers, added);
+  const anyCase = door.provider === 'gemini';
+  const watch = new FieldWatch({ shape: door.fields.request ?? fields(''), added, mayReach, anyCase });
+  const members = await readMembers(request, rules, watch);
+  const body = parseBody(members);
+  const model = door.model ?? body.model;
+  if (model === undefined) throw invalidBody('The body names no model.');
+  if (!mayReach && SEARCHING.test(model)) throw refusedRequest({ kind: 'remote', at: 'model' });
+  if (body.background === true) throw invalidBody('What runs in the background cannot be counted, and is not taken.');
+  const referred = storedContextIn(door.format, members.values);
+  const streamed = door.streams ?? body.stream === true;
+  return {
+    body: countable(door, body, members),
+    model,
+    outputLimit: outputLimitOf(door.format, body),
+    streamed,
+    storedContext: referred,
+  };
+}
+
+/** Of all that it says, what is looked at here. */
+function parseBody(members: JsonMembers): Body {
+  const parsed = Body.safeParse(members.values([...Object.keys(Body.shape), ...OUTPUT_FIELDS]));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw invalidBody(`The body cannot be used: ${issue?.path.join('.')}: ${issue?.message}.`);
+}
+
+/** A stream of chat completions tells what it has used only where that is asked for. */
+function countable({ format: wire }: ProviderRoute, body: Body, members: JsonMembers): Buffer {
+  if (wire !== 'chat' || body.stream !== true || body.stream_options?.include_usage === true) return members.bytes;
+  return members.with('stream_options', { ...body.stream_options, include_usage: true });
+}
+
+/** Of a call that says nothing of it: as much as any model of these providers answers with. */
+const UNNAMED_OUTPUT = 128_000;
+const MOST_OUTPUT = 10_000_000;
+const MOST_ANSWERS = 128;
+
+export interface OutputLimit {
+  /** Tokens of output, of all answers together. */
+  readonly tokens: number;
+  /** That many at once. */
+  readonly answers: number;
+}
+
+const tokens = z.int().min(1).catch(UNNAMED_OUTPUT).optional();
+const answers = z.int().min(1).max(MOST_ANSWERS).catch(MOST_ANSWERS).optional();
+/** Gemini takes each name in two spellings. */
+const config = z
+  .looseObject({
+    maxOutputTokens: tokens,
+    max_output_tokens: tokens,
+    candidateCount: answers,
+    candidate_count: answers,
+  })
+  .catch({})
+  .optional();
+const OutputFields = z.looseObject({
+  max_tokens: tokens,
+  max_completion_tokens: tokens,
+  max_output_tokens: tokens,
+  n: answers,
+  generationConfig: config,
+  generation_config: config,
+});
+type OutputFields = z.infer<typeof OutputFields>;
+
+export const OUTPUT_FIELDS: readonly string[] = Object.keys(OutputFields.shape);
+
+/** A name of another provider's says nothing: whoever does not know it passes over it. */
+export function outputLimitOf(wire: ApiFormat, body: unknown): OutputLimit {
+  const { data = {} } = OutputFields.safeParse(body);
+  const { most, count } = requestedOutput(wire, data);
+  return { tokens: Math.min(most * count, MOST_OUTPUT), answers: count };
+}
+
+function requestedOutput(wire: ApiFormat, said: OutputFields): { readonly most: number; readonly count: number } {
+  switch (wire) {
+    case 'messages':
+      return { most: largest(said.max_tokens), count: 1 };
+    case 'responses':
+      return { most: largest(said.max_output_tokens), count: 1 };
+    case 'chat':
+      return { most: largest(said.max_completion_tokens, said.max_tokens), count: said.n ?? 1 };
+    case 'gemini': {
+      // Of two, nobody knows which one counts.
+      const given = [said.generationConfig, said.generation_config].filter((each) => each !== undefined);
+      const counts = given.flatMap((each) => [each.candidateCount ?? 1, each.candidate_count ?? 1]);
+      const most = given.map((each) => largest(each.maxOutputTokens, each.max_output_tokens));
+      return { most: largest(...most), count: Math.max(1, ...counts) };
+    }
+    case 'free':
+      return { most: 0, count: 1 };
+  }
+}
+
+function largest(...named: readonly (number | undefined)[]): number {
+  const all = named.filter((each) => each !== undefined);
+  return all.length === 0 ? UNNAMED_OUTPUT : Math.max(...all);
+}
+
+const names: Readonly<Record<ApiFormat, readonly string[]>> = {
+  messages: [],
+  responses: ['previous_response_id', 'conversation', 'prompt'],
+  chat: [],
+  gemini: ['cachedContent', 'cached_content'],
+  free: [],
+};
+
+/** The name under which it is said. */
+export function storedContextIn(
+  wire: ApiFormat,
+  values: (names: readonly string[]) => Record<string, unknown>,
+): string | undefined {
+  const said = Object.entries(values(names[wire]));
+  return said.find(([, value]) => value !== null)?.[0];
+}
+
+/** More than any provider has names for, and more depth than any conversation. */
+const LIMITS = { mostDeep: 500, mostKeys: 200 };
+const MOST_KEY_BYTES = 200;
+/** Of a value that is looked at. */
+const MOST_VALUE_BYTES = 64 * 1024;
+
+export interface JsonMembers {
+  /** As they came. */
+  readonly bytes: Buffer;
+  /** Of those of the names that are there. */
+  values(names: readonly string[]): Record<string, unknown>;
+  /** The same bytes, but for this one. */
+  with(name: string, value: unknown): Buffer;
+}
+
+/** `take` throws where there is no room for more, beside the bodies of other calls. */
+export interface BodyLimits {
+  readonly mostBytes: number;
+  readonly take: (bytes: number) => void;
+}
+
+/** `watch` checks its fields. */
+export async function readMembers(request: IncomingMessage, room: BodyLimits, watch: FieldWatch): Promise<JsonMembers> {
+  const scan = new JsonScanner(LIMITS, watch);
+  const bytes = await readBytes(request, room, (chunk) => {
+    const isJson = scan.push(chunk);
+    if (watch.finding) throw refusedRequest(watch.finding);
+    if (!isJson) throw noJson();
+  });
+  // Where bytes are no text, two readers may see two texts.
+  if (!scan.end() || !isUtf8(bytes)) throw noJson();
+  if (!scan.isObject) throw invalidBody('The body is no object.');
+  const found = named(bytes, scan.members);
+  const read = ({ value: [from, to] }: JsonMember, name: string): unknown => {
+    if (to - from > MOST_VALUE_BYTES) throw invalidBody(`The body cannot be used: ${name} is too long.`);
+    return JSON.parse(bytes.toString('utf8', from, to));
+  };
+  return {
+    bytes,
+    values: (names) => {
+      const there = names.flatMap((name) => (found.has(name) ? [[name, found.get(name)] as const] : []));
+      return Object.fromEntries(there.map(([name, member]) => [name, member && read(member, name)]));
+    },
+    with: (name, value) => {
+      const text = JSON.stringify(value);
+      const member = found.get(name);
+      const [from, to] = member?.value ?? [bytes.indexOf(0x7b) + 1, bytes.indexOf(0x7b) + 1];
+      const put = member ? text : `${JSON.stringify(name)}:${text}${found.size === 0 ? '' : ','}`;
+      return Buffer.concat([bytes.subarray(0, from), Buffer.from(put), bytes.subarray(to)]);
+    },
+  };
+}
+
+/** What is checked here and what the provider reads must be the same: of two with one name, some read the first. */
+function named(bytes: Buffer, members: readonly JsonMember[]): Map<string, JsonMember> {
+  const found = new Map<string, JsonMember>();
+  for (const member of members) {
+    const [from, to] = member.key;
+    if (to - from > MOST_KEY_BYTES) throw invalidBody('The body has a key that is too long.');
+    const name: string = JSON.parse(bytes.toString('utf8', from, to));
+    if (found.has(name)) throw invalidBody('The body has a key twice.');
+    found.set(name, member);
+  }
+  return found;
+}
+
+async function readBytes(
+  request: IncomingMessage,
+  { mostBytes, take }: BodyLimits,
+  look: (chunk: Buffer) => void,
+): Promise<Buffer> {
+  const tooLarge = () =>
+    new CellaError('TOO_LARGE', `The body is larger than ${mostBytes} bytes.`, {
+      advice: 'Send less at once: a shorter conversation, or smaller images.',
+    });
+  if (Number(request.headers['content-length'] ?? 0) > mostBytes) throw tooLarge();
+  // It has left while its token was looked at: nothing more is heard of it, not even that.
+  if (request.destroyed) throw brokeOff();
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  let gathered = new GatheredBytes();
+  let refused = false;
+  // What comes past that is read and dropped, so that the answer finds its way to whoever sends it.
+  const refuse = (error: unknown) => {
+    refused = true;
+    gathered = new GatheredBytes();
+    reject(error);
+  };
+  request.on('data', (chunk: Buffer) => {
+    if (refused) return;
+    try {
+      if (gathered.size + chunk.length > mostBytes) throw tooLarge();
+      take(chunk.length);
+      look(chunk);
+      gathered.push(chunk);
+    } catch (error) {
+      refuse(error);
+    }
+  });
+  request.on('end', () => resolve(gathered.bytes()));
+  request.on('close', () => reject(brokeOff()));
+  request.on('error', () => reject(brokeOff()));
+  return await promise;
+}
+
+export const invalidBody = (message: string): CellaError =>
+  new CellaError('INVALID_REQUEST', message, { advice: 'Send it as the provider documents it.' });
+
+/** The words of a parser would hold a piece of what was sent. */
+const noJson = (): CellaError => invalidBody('The body is no JSON, or is too deep, or has too many keys.');
+
+const brokeOff = (): CellaError => new CellaError('ABORTED', 'The request broke off.');
