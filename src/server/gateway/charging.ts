@@ -83,7 +83,7 @@ export class CallTiming {
 
 /** Tokens of output. `isOver`: the answer has come to its end. */
 export function maxProduced(
-  { outputLimit: wanted, streamed }: Pick<ModelRequest, 'wanted' | 'streamed'>,
+  { outputLimit: wanted, streamed }: Pick<ModelRequest, 'outputLimit' | 'streamed'>,
   { workedMs, isOver }: { readonly workedMs: number; readonly isOver: boolean },
 ): number {
   // What is no stream is made to its end, whether or not anybody waits for it.
