@@ -181,10 +181,10 @@ async function openRedis({ url, prefix }: RedisPlace): Promise<Storage> {
 
 /** Makes nothing where there is nothing. What the server tells of itself comes first: its database may be harmed. */
 export async function watchFolder(dataDir: string): Promise<FolderWatch> {
-  const [{ FileStorage }, { Lifelines }, { folderHolder, toldHolder }] = await Promise.all([
+  const [{ FileStorage }, { Lifelines }, { folderHolder, announcedHolder: toldHolder }] = await Promise.all([
     import('./storage/file/storage.ts'),
     import('./storage/file/process-liveness.ts'),
-    import('./server/folder.ts'),
+    import('./server/data-folder.ts'),
   ]);
   const lifelines = new Lifelines(join(dataDir, 'processes'));
   const byLock = async () => {

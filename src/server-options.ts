@@ -11,7 +11,7 @@ import { Quotas } from './protocol/access-models.ts';
 import { keyModes, SOCKET_FILE } from './protocol/enums.ts';
 import { CellaError } from './protocol/errors.ts';
 import { milliseconds } from './protocol/session-info.ts';
-import type { Wanted } from './server/serve-options.ts';
+import type { ResolvedServeSettings } from './server/serve-options.ts';
 import { dataFolder } from './session/data-folders.ts';
 import { parseOptions, SessionOptions } from './session/session-options.ts';
 import { logLevels } from './settings/settings-table.ts';
@@ -76,7 +76,7 @@ export interface ResolvedServerOptions {
   readonly place: StoragePlace;
   readonly socket: string;
   /** All but the storage: one that is named by an address is opened with the server. */
-  readonly wanted: Omit<Wanted, 'version' | 'mcp' | 'storage'>;
+  readonly wanted: Omit<ResolvedServeSettings, 'version' | 'mcp' | 'storage'>;
   readonly storage: Storage | undefined;
 }
 

@@ -1,12 +1,12 @@
 /** Starts a server in this process, for `cella serve` and the library. Heavy parts load when they are used. */
 
 import { readFileSync } from 'node:fs';
-import type { MakeMcp } from './server/http/mcp-endpoints.ts';
+import type { MakeMcp } from './server/mcp-endpoints.ts';
 import type { ServedFacts } from './server/serve.ts';
-import type { Wanted } from './server/serve-options.ts';
+import type { ResolvedServeSettings } from './server/serve-options.ts';
 
 /** What is added here. */
-type Hosted = Omit<Wanted, 'version' | 'mcp'>;
+type Hosted = Omit<ResolvedServeSettings, 'version' | 'mcp'>;
 
 export function version(): string {
   const manifest: { version: string } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));

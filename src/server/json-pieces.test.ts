@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { PyObject, type PyValue } from '../protocol/kernel-marshal.ts';
 import { valueToWire } from '../protocol/py-values.ts';
-import { JsonPieces, jsonBytes, jsonText, slowlyToWire } from './json-pieces.ts';
+import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from './json-pieces.ts';
 
 const whole = (text: string | readonly Buffer[]) =>
   typeof text === 'string' ? text : Buffer.concat([...text]).toString();
@@ -33,7 +33,7 @@ it.each<[string, PyValue]>([
   ],
   ['a long text', 'é\udc80'.repeat(200_000)],
 ])('is what toWire gives: %s', async (_what, value) => {
-  const wire = await slowlyToWire(value);
+  const wire = await toWireInSlices(value);
   expect(wire).toBeInstanceOf(JsonPieces);
   expect(whole(await jsonText({ before: 1, wire, after: [wire] }))).toBe(
     JSON.stringify({ before: 1, wire: valueToWire(value), after: [valueToWire(value)] }),
@@ -42,5 +42,5 @@ it.each<[string, PyValue]>([
 });
 
 it('gives a small value as toWire does', async () => {
-  expect(await slowlyToWire({ $a: [1n << 70n] })).toEqual(valueToWire({ $a: [1n << 70n] }));
+  expect(await toWireInSlices({ $a: [1n << 70n] })).toEqual(valueToWire({ $a: [1n << 70n] }));
 });

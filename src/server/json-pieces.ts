@@ -35,7 +35,7 @@ export async function jsonText(value: unknown): Promise<JsonText> {
 }
 
 /** As `toWire`, but for a large value its JSON. */
-export async function slowlyToWire(value: PyValue): Promise<WireValue | JsonPieces> {
+export async function toWireInSlices(value: PyValue): Promise<WireValue | JsonPieces> {
   return weigh(value, SMALL) >= 0 ? valueToWire(value) : new JsonPieces(await written(value, { wire: true }));
 }
 

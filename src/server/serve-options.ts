@@ -6,7 +6,7 @@ import type { Storage } from '../storage/contract.ts';
 import type { ServeOptions } from './serve.ts';
 
 /** With what the composition adds. */
-export interface Wanted extends Omit<ServeSettings, 'port' | 'quotas' | 'packages'> {
+export interface ResolvedServeSettings extends Omit<ServeSettings, 'port' | 'quotas' | 'packages'> {
   readonly packages?: SessionOptions['packages'];
   readonly quotas?: ServeOptions['quotas'];
   /** Without it, the server is reached by its socket alone. */
@@ -19,7 +19,7 @@ export interface Wanted extends Omit<ServeSettings, 'port' | 'quotas' | 'package
   readonly session: Pick<SessionOptions, 'credentials'>;
 }
 
-export function serveOptions(wanted: Wanted): ServeOptions {
+export function serveOptions(wanted: ResolvedServeSettings): ServeOptions {
   const { maxKernels, idleMs, logLevel, logFile, rate, flushResults, retention, ...others } = wanted;
   const { python, packages, toolFolders, session, maxAgents, ...more } = others;
   const { agentIdleMs, agentStartMs, agentStopMs, agentTokenMs, agentTokenUses, ...rest } = more;

@@ -18,24 +18,22 @@ import { type AccessControl, openAccess } from './access/access-control.ts';
 import type { AuditLog } from './access/audit-log.ts';
 import { Peers } from './cluster/peers.ts';
 import type { EnvironmentKeys } from './credentials/master-key.ts';
-import { checkExposure, nameFor, nameIn, readTls } from './exposure.ts';
-import { lockFolder, redisOf, tellFacts } from './folder.ts';
-import { checkFolderRights } from './folder-rights.ts';
-import { ModelMetrics } from './gateway/model-counts.ts';
+import { checkFolderRights, lockFolder, redisAddress, writeServerFile } from './data-folder.ts';
 import { ModelService } from './gateway/model-service.ts';
-import { KernelQuota } from './http/kernel-quota.ts';
-import { type Logger, openLogs } from './http/logs.ts';
-import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
-import type { HttpLimits } from './http/options.ts';
-import type { ServerLife } from './http/routes/server.ts';
-import { HttpServer } from './http/server.ts';
+import type { ServerControl } from './http/handlers/server-handlers.ts';
+import { HttpServer } from './http/http-server.ts';
+import type { HttpLimits } from './http/server-context.ts';
+import { type Logger, openLogs } from './logger.ts';
+import { type MakeMcp, McpEndpoints } from './mcp-endpoints.ts';
+import { ModelMetrics } from './metrics.ts';
+import { advertisedHost, checkExposure, publicUrl, readTls } from './network-exposure.ts';
+import { KernelQuota } from './quotas/kernel-quota.ts';
 import { StorageQuota } from './quotas/storage-quota.ts';
 import type { RateOptions } from './request-limits.ts';
 import { type AgentOptions, AgentService } from './runners/agent-service.ts';
 import { OrphanedFiles } from './sessions/orphaned-files.ts';
 import { SessionManager } from './sessions/session-manager.ts';
 import type { SessionManagerOptions } from './sessions/session-manager-options.ts';
-import { StopWish } from './stop-wish.ts';
 import { StorageProbe } from './storage-probe.ts';
 import { AgentProfiles } from './turns/agent-profiles.ts';
 import type { TurnRunner } from './turns/session-turns.ts';
@@ -195,23 +193,26 @@ async function serveUntil(
   const { log } = logs;
   const kernels = new KernelQuota(access.quotas, host);
   const profiles = new AgentProfiles(documents);
-  const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, room }, options.mcp);
+  const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, storageQuota: room }, options.mcp);
   const made = stack.use(new AgentService({ dataDir, access, models, endpoints, log }, options.agents));
   staff = made;
   const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
-  const stop = new StopWish();
+  const stop = new ShutdownRequest();
   const saved = Promise.withResolvers<CellaError | undefined>();
-  const life: ServerLife = {
+  const life: ServerControl = {
     facts: () => ({
       ...{ pid: facts.pid, startedAt: facts.startedAt, url: facts.url, dataDir, graceMs },
       storage: options.storage ? 'redis' : 'file',
       maxKernels: options.hosting?.pool?.maxKernels ?? MOST_KERNELS,
     }),
-    stop: (soon = graceMs) => stop.ask(soon),
+    stop: (soon = graceMs) => stop.request(soon),
     saved: saved.promise,
   };
-  const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
+  const names = [
+    ...(options.names ?? []),
+    ...(options.advertise === undefined ? [] : [advertisedHost(options.advertise)]),
+  ];
   const parts = {
     access,
     models,
@@ -231,13 +232,13 @@ async function serveUntil(
     socketPath: socket,
   };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
-  const url = nameFor(server.url, options);
+  const url = publicUrl(server.url, options);
   await peers?.announce({ url: options.advertise ?? url, version, live: () => host.live() });
   facts.url = url;
   if (peers && options.advertise === undefined) {
     log.info({ url }, 'other servers on this Redis reach it here; --advertise names another address');
   }
-  stack.use(await tellFacts(dataDir, { ...facts, holder: files.locks.id, ...redisOf(storage) }));
+  stack.use(await writeServerFile(dataDir, { ...facts, holder: files.locks.id, ...redisAddress(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
   let replaced: CellaError | undefined;
   const looking = setInterval(() => {
@@ -245,7 +246,7 @@ async function serveUntil(
     // Another server may have this folder by now: this one must not be taken for it.
     replaced = storageMoved(dataDir);
     log.error({ err: replaced }, 'the data folder is another one now');
-    stop.ask(0);
+    stop.request(0);
   }, LOOK_MS).unref();
   stack.defer(() => clearInterval(looking));
   const tooFewFiles = openFilesWarning();
@@ -254,7 +255,7 @@ async function serveUntil(
   const { adminTokenPath } = access;
   const login = options.port === undefined ? {} : { loginUrl: await loginUrlOf(access, url) };
   await onReady({ url, dataDir, adminTokenPath, socketPath: socket, ...login });
-  const patienceMs = await Promise.race([ended.then(() => graceMs), stop.asked]);
+  const patienceMs = await Promise.race([ended.then(() => graceMs), stop.requested]);
   log.info({ graceMs: patienceMs }, 'draining');
   server.stop();
   stop.onHurry(() => void host.drain(0).catch(() => {})); // told by the drain that is under way
@@ -312,4 +313,24 @@ function sweeping(access: AccessControl, log: Logger, everyMs: number): Disposab
   const timer = setInterval(() => void sweep(), everyMs);
   timer.unref();
   return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+export class ShutdownRequest {
+  readonly #asked = Promise.withResolvers<number>();
+  #hurry: (() => void) | undefined;
+
+  /** With the grace that the first one gives. */
+  get requested(): Promise<number> {
+    return this.#asked.promise;
+  }
+
+  request(graceMs: number): void {
+    this.#asked.resolve(graceMs);
+    if (this.#hurry) setTimeout(this.#hurry, graceMs).unref();
+  }
+
+  /** From here on the server ends; `hurry` is called when the grace of a later wish is over. */
+  onHurry(hurry: () => void): void {
+    this.#hurry = hurry;
+  }
 }

@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Logger } from '../../src/server/http/logs.ts';
+import type { Logger } from '../../src/server/logger.ts';
 import { at, Gateway, message, type Person, provide } from '../support/gateway.ts';
 
 const KEY = 'sk-test-CANARY-0123456789';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../src/client/index.ts';
-import type { OpenApiDocument } from '../../src/server/http/document.ts';
+import type { OpenApiDocument } from '../../src/server/http/openapi.ts';
 import { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
 

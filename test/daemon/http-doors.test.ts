@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { hostMcp } from '../../src/mcp/hosted.ts';
-import type { OpenApiDocument } from '../../src/server/http/document.ts';
+import type { OpenApiDocument } from '../../src/server/http/openapi.ts';
 import { Daemon } from '../support/daemon.ts';
 
 const OPEN = new Set(['get /', 'get /health', 'get /login', 'post /login']);

@@ -1,7 +1,7 @@
 /** What a token may is what its scopes say, whoever's it is; and what nobody may choose, and what goes by itself. */
 
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { OpenApiDocument } from '../../src/server/http/document.ts';
+import type { OpenApiDocument } from '../../src/server/http/openapi.ts';
 import { Daemon } from '../support/daemon.ts';
 
 let daemon: Daemon;

@@ -1,7 +1,7 @@
 /** Every route of a server's own document, tried by everybody who might: what each gets is what the document says. */
 
 import { randomBytes } from 'node:crypto';
-import type { OpenApiDocument } from '../../src/server/http/document.ts';
+import type { OpenApiDocument } from '../../src/server/http/openapi.ts';
 
 const rights = ['view', 'use', 'manage'] as const;
 type Right = (typeof rights)[number];

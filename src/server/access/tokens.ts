@@ -5,7 +5,7 @@ import { CreateToken, Scope, type TokenInfo, UserId } from '../../protocol/acces
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import { parsed } from '../parsed.ts';
+import { parseInput } from '../request-errors.ts';
 import { type Principal, requireScope, scopesOf, withImpliedScopes } from './authorization.ts';
 import {
   digestOf,
@@ -63,7 +63,7 @@ export class Tokens {
   /** For `tokens`; for another user, `admin`. FORBIDDEN for browser logins, and for scopes that the creator lacks. */
   async create(by: Principal, input: CreateToken): Promise<CreatedToken> {
     requireScope(by, 'tokens');
-    const { name, user = by.userName, scopes, expiresInMs } = parsed(CreateToken, input, 'token');
+    const { name, user = by.userName, scopes, expiresInMs } = parseInput(CreateToken, input, 'token');
     requireNoLogin(by, user);
     const { id: userId, role } = await this.#users.get(by, user);
     const allowed = scopesOf(role).filter((scope) => by.scopes.includes(scope));

@@ -4,7 +4,7 @@ import { CreateUser, UpdateUser, User, UserId, UserName } from '../../protocol/a
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import { parsed } from '../parsed.ts';
+import { parseInput } from '../request-errors.ts';
 import { LOCAL, type Principal, requireScope } from './authorization.ts';
 import { newId } from './secrets.ts';
 
@@ -39,7 +39,7 @@ export class Users {
   /** For `admin`. USER_EXISTS if the name is taken, also if two create it at once. */
   async create(by: Principal, input: CreateUser): Promise<User> {
     requireScope(by, 'admin');
-    const { name, role, quotas } = parsed(CreateUser, input, 'user');
+    const { name, role, quotas } = parseInput(CreateUser, input, 'user');
     const at = this.#clock();
     const user = { id: `${name}~${newId(12)}`, name, role, quotas, disabled: false, createdAt: at, updatedAt: at };
     const made = await this.#users.put(name, user, { ifRevision: 0 });
@@ -65,7 +65,7 @@ export class Users {
   /** For `admin`. `local` stays an enabled admin. */
   async update(by: Principal, nameOrId: string, input: UpdateUser): Promise<User> {
     requireScope(by, 'admin');
-    const changes = parsed(UpdateUser, input, 'user');
+    const changes = parseInput(UpdateUser, input, 'user');
     for (;;) {
       const { id, revision, value } = await this.#need(nameOrId);
       if (value.id === LOCAL && (changes.disabled || (changes.role ?? 'admin') !== 'admin')) throw untouchable();

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { WebSocket } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { toStream } from '../http/bytes.ts';
+import { toStream } from '../http/bodies.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 interface ProxiedRequest {

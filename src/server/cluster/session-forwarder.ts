@@ -10,7 +10,7 @@ import { GetSession } from '../../protocol/api/session-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/access-control.ts';
-import { cut, type ExchangeContext, pathOf, remoteOf } from '../http/exchange.ts';
+import { abortConnection, clientAddress, pathOf, type RequestContext } from '../http/request-context.ts';
 import { ownedElsewhere } from '../sessions/session-lock.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import { FORWARD_HEADER } from './forward-mark.ts';
@@ -57,7 +57,7 @@ export class SessionForwarder implements Disposable {
   }
 
   /** The answer of the server that has the session; undefined where it is for this one to answer. */
-  async forward(c: ExchangeContext, session: SessionInfo, endpoint: Route): Promise<Response | undefined> {
+  async forward(c: RequestContext, session: SessionInfo, endpoint: Route): Promise<Response | undefined> {
     if (c.get('hop')) return undefined;
     const target = await this.#find(session, endpoint);
     if (!target) return undefined;
@@ -66,7 +66,7 @@ export class SessionForwarder implements Disposable {
   }
 
   /** Deletes it where another server has it, as whoever asks here. False where this one is to do it. */
-  async delete(c: ExchangeContext, session: SessionInfo): Promise<boolean> {
+  async delete(c: RequestContext, session: SessionInfo): Promise<boolean> {
     const target = c.get('hop') ? undefined : await this.#find(session);
     if (!target) return false;
     const [method, path] = ['DELETE', `/v1/sessions/${session.id}`];
@@ -117,14 +117,14 @@ export class SessionForwarder implements Disposable {
     }
   }
 
-  async #request(c: ExchangeContext, target: Target): Promise<Response> {
+  async #request(c: RequestContext, target: Target): Promise<Response> {
     const { method } = c.req;
     const path = pathOf(c);
     const { incoming } = c.env;
     const headers = await this.#headers(c, method, path);
     const watched = this.#vigil.watch(target);
     const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
-    const ends = { cut: () => cut(c.env), onEnd: () => watched[Symbol.dispose]() };
+    const ends = { cut: () => abortConnection(c.env), onEnd: () => watched[Symbol.dispose]() };
     const body = bodyOf(incoming);
     const way = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
     const answer = await proxyRequest({
@@ -139,9 +139,9 @@ export class SessionForwarder implements Disposable {
   }
 
   async #socket(
-    c: ExchangeContext,
+    c: RequestContext,
     target: Target,
-    upgrade: NonNullable<ExchangeContext['env']['upgrade']>,
+    upgrade: NonNullable<RequestContext['env']['upgrade']>,
   ): Promise<Response> {
     const path = pathOf(c);
     const { socket } = c.env;
@@ -171,7 +171,7 @@ export class SessionForwarder implements Disposable {
     return new Response(null, { status: 204 });
   }
 
-  async #headers(c: ExchangeContext, method: string, path: string): Promise<Record<string, string | string[]>> {
+  async #headers(c: RequestContext, method: string, path: string): Promise<Record<string, string | string[]>> {
     const { [FORWARD_HEADER]: _forged, ...passed } = endToEndHeaders(c.env.incoming.headersDistinct);
     const own = await this.#credentials(c);
     const marked = {
@@ -180,13 +180,16 @@ export class SessionForwarder implements Disposable {
       authorization: own ?? c.req.header('authorization'),
       cookie: c.req.header('cookie'),
     };
-    const hop = this.#options.peers.forwardSigner.sign(marked, { from: this.#options.peers.id, client: remoteOf(c) });
+    const hop = this.#options.peers.forwardSigner.sign(marked, {
+      from: this.#options.peers.id,
+      client: clientAddress(c),
+    });
     const authorization = own === undefined ? {} : { authorization: own };
     return { ...passed, ...authorization, [FORWARD_HEADER]: hop, 'x-request-id': c.get('requestId') };
   }
 
   /** Whoever came through the local socket is the admin, and has nothing to show for it elsewhere. */
-  async #credentials(c: ExchangeContext): Promise<string | undefined> {
+  async #credentials(c: RequestContext): Promise<string | undefined> {
     if (c.get('principal')?.authMethod.kind !== 'daemon') return undefined;
     const file = await readAdminToken(this.#options.adminTokenPath);
     return file.kind === 'private' ? `Bearer ${file.token}` : undefined;

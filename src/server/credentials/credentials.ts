@@ -15,10 +15,9 @@ import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import type { Principal } from '../access/authorization.ts';
-import { requireScope } from '../access/authorization.ts';
+import { type Principal, requireScope } from '../access/authorization.ts';
 import type { Users } from '../access/users.ts';
-import { parsed } from '../parsed.ts';
+import { parseInput } from '../request-errors.ts';
 import { type EnvironmentKeys, Keyring, keyFilePath, Sealed, seal, unseal } from './master-key.ts';
 
 const Stored = z.object({
@@ -57,7 +56,7 @@ export class Credentials {
   /** One's own, or that of the named user for `admin`. It takes the place of the one before. */
   async set(by: Principal, provider: Provider, value: string, user = by.userName): Promise<CredentialInfo> {
     const { id: userId } = await this.#of(by, user);
-    const text = parsed(CredentialValue, value, 'credential');
+    const text = parseInput(CredentialValue, value, 'credential');
     return await this.#inTurn(() => this.#set(userId, provider, text));
   }
 

@@ -14,7 +14,7 @@ import {
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { ExecuteOptions } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
-import { JsonPieces, jsonBytes, jsonText, slowlyToWire } from '../json-pieces.ts';
+import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from '../json-pieces.ts';
 import type { ServerExecution } from '../sessions/session-executions.ts';
 import type { OutputFiles, OutputFileWriter } from './output-files.ts';
 import type { SessionLog } from './session-log.ts';
@@ -143,7 +143,7 @@ async function wireOf(result: ResultEvent): Promise<ExecutionResult> {
   // It was taken apart just now: others have their turn first.
   if ((rest.repr?.length ?? 0) > LONG_REPR) await turn();
   const wire = resultToWire({ ...rest, displays: [] });
-  if (value !== undefined) wire.value = await slowlyToWire(value);
+  if (value !== undefined) wire.value = await toWireInSlices(value);
   if (data !== undefined) wire.data = await bundleOf(data);
   for (const display of displays) wire.displays.push({ type: 'display', data: await bundleOf(display.data) });
   return wire;
@@ -151,7 +151,7 @@ async function wireOf(result: ResultEvent): Promise<ExecutionResult> {
 
 async function bundleOf(data: MimeBundle): Promise<Bundle> {
   const bundle: Bundle = {};
-  for (const [type, value] of Object.entries(data)) bundle[type] = await slowlyToWire(value);
+  for (const [type, value] of Object.entries(data)) bundle[type] = await toWireInSlices(value);
   return bundle;
 }
 

@@ -2,7 +2,7 @@
 
 import type { TokenUsage } from '../../protocol/turn.ts';
 import type { TokenBinding } from '../access/session-tokens.ts';
-import type { Logger } from '../http/logs.ts';
+import type { Logger } from '../logger.ts';
 import { worstCasePrice } from './budgets.ts';
 import { costOf, type ModelPolicy } from './model-policy.ts';
 import type { ModelRequest } from './model-request.ts';

@@ -3,7 +3,7 @@
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { GatewaySettings, providerToolModes } from '../../settings/settings-table.ts';
-import { isLoopback } from '../exposure.ts';
+import { isLoopback } from '../network-exposure.ts';
 import type { TokenCounts } from './usage-report.ts';
 
 export interface ModelPolicy {

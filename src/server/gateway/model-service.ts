@@ -8,7 +8,7 @@ import type { AccessControl } from '../access/access-control.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import { Credentials } from '../credentials/credentials.ts';
 import type { EnvironmentKeys } from '../credentials/master-key.ts';
-import type { Logger } from '../http/logs.ts';
+import type { Logger } from '../logger.ts';
 import { type GatewayParts, ModelGateway } from './gateway.ts';
 import { type ModelPolicy, modelPolicy } from './model-policy.ts';
 import { UsageLedger } from './usage-ledger.ts';

@@ -1,30 +1,112 @@
-/** The app: what is done to every request and every answer, and then its route. */
+/** The app: what happens to every request and response, and all handlers. */
 
 import { randomUUID } from 'node:crypto';
+import { isIP } from 'node:net';
 import { Hono } from 'hono';
 import { CellaError } from '../../protocol/errors.ts';
 import { FORWARD_HEADER, type Hops } from '../cluster/forward-mark.ts';
-import type { AuditTrail } from './audit-trail.ts';
-import { type Exchange, type ExchangeContext, isTls, pathOf, remoteOf } from './exchange.ts';
-import { failureResponse, toCellaError } from './failure.ts';
-import { failurePage, wantsPage } from './failure-page.ts';
-import { type HostRules, hostProblem, originProblem } from './hosts.ts';
-import type { Logger } from './logs.ts';
-import type { HttpMetrics } from './metrics.ts';
-import { addSecurityHeaders } from './security-headers.ts';
+import { SessionForwarder } from '../cluster/session-forwarder.ts';
+import type { Logger } from '../logger.ts';
+import { HttpMetrics } from '../metrics.ts';
+import { isLoopback } from '../network-exposure.ts';
+import { Followers } from '../request-limits.ts';
+import { errorResponse, toCellaError } from './error-response.ts';
+import { addAccessRoutes, addCredentialRoutes } from './handlers/access-handlers.ts';
+import { addAgentRoutes, addPermissionRoutes, addProfileRoutes } from './handlers/agent-handlers.ts';
+import { addEventRoutes } from './handlers/event-handlers.ts';
+import { addExecutionRoutes, addMcpRoutes, addTerminalRoutes } from './handlers/execution-handlers.ts';
+import { addFileRoutes } from './handlers/file-handlers.ts';
+import { addNamespaceRoutes } from './handlers/namespace-handlers.ts';
+import { addServerRoutes, addSystemRoutes } from './handlers/server-handlers.ts';
+import { addSessionRoutes, addStateRoutes } from './handlers/session-handlers.ts';
+import type { createNodeServer } from './node-adapter.ts';
+import { errorPage, wantsPage } from './pages.ts';
+import { RequestAudit } from './request-audit.ts';
+import { clientAddress, isTls, pathOf, type RequestContext, type RequestEnv } from './request-context.ts';
+import { Router } from './router.ts';
+import { defaultLimits, type HttpServerOptions, type ServerContext } from './server-context.ts';
+
+type Fetch = Parameters<typeof createNodeServer>[0]['fetch'];
+
+/** `stopping`: no new work; `ending`: every connection goes. */
+export function buildApp(
+  options: HttpServerOptions,
+  { stopping, ending }: { readonly stopping: AbortSignal; readonly ending: AbortSignal },
+): Fetch {
+  const { access, models, host, storageQuota: room, log, version, address, names = [], membersMay = [] } = options;
+  const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = { ...defaultLimits, ...options.limits };
+  const metrics = new HttpMetrics(host, options.agentMetrics, access.audit);
+  const trail = new RequestAudit(access.audit);
+  const { peers } = options;
+  const app = makeApp({
+    hosts: { loopback: isLoopback(address), names },
+    log,
+    metrics,
+    trail,
+    hops: peers?.forwardSigner,
+  });
+  const { adminTokenPath } = access;
+  const sockets = { patienceMs, bufferBytes, ending };
+  const forwarder = peers && new SessionForwarder({ peers, host, adminTokenPath, sockets });
+  ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
+  const routes = new Router(app, {
+    access,
+    trail,
+    host,
+    bodyLimitBytes: bodyBytes,
+    stopping: () => stopping.aborted,
+    forwarder,
+  });
+  const streams = { patienceMs, heartbeatMs, bufferBytes };
+  const service: ServerContext = {
+    routes,
+    access,
+    models,
+    host,
+    forwarder,
+    metrics,
+    followers: new Followers((kind) => metrics.client(kind)),
+    kernels: options.kernels,
+    profiles: options.profiles,
+    codingAgents: options.codingAgents,
+    storageQuota: room,
+    streams,
+    membersMay,
+    version,
+    probe: options.probe,
+    stopping,
+    ending,
+  };
+  addSessionRoutes(service);
+  addExecutionRoutes(service);
+  addEventRoutes(service);
+  addPermissionRoutes(service);
+  addStateRoutes(service);
+  addFileRoutes(service);
+  addTerminalRoutes(service);
+  addNamespaceRoutes(service);
+  if (options.endpoints) addMcpRoutes(service, options.endpoints);
+  addAgentRoutes(service);
+  addProfileRoutes(service);
+  addAccessRoutes(service);
+  addCredentialRoutes(service);
+  addServerRoutes(service, options.control);
+  addSystemRoutes(service);
+  return (request, bindings) => app.fetch(request, bindings);
+}
 
 export interface AppOptions {
-  readonly hosts: HostRules;
+  readonly hosts: HostHeaderRules;
   readonly log: Logger;
   readonly metrics: HttpMetrics;
   /** Told of what is refused before its route is looked for. */
-  readonly trail: Pick<AuditTrail, 'refused'>;
+  readonly trail: Pick<RequestAudit, 'refused'>;
   /** How a request is known that another server has passed on. */
   readonly hops?: Hops | undefined;
 }
 
-export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<Exchange> {
-  const app = new Hono<Exchange>();
+export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<RequestEnv> {
+  const app = new Hono<RequestEnv>();
   app.use(async (c, next) => {
     const began = performance.now();
     const requestId = requestIdOf(c.req.header('x-request-id'));
@@ -37,7 +119,7 @@ export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<
     addSecurityHeaders(c.res.headers, { tls: isTls(c.env) });
     const ms = performance.now() - began;
     // Nobody waits for what is written of a request.
-    setImmediate(() => tell(c, log, metrics, ms));
+    setImmediate(() => logRequest(c, log, metrics, ms));
   });
   app.use(async (c, next) => {
     const { method } = c.req;
@@ -47,7 +129,7 @@ export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<
     await next();
   });
   app.use(async (c, next) => {
-    const problem = c.env.door === 'local' ? undefined : trickery(c, hosts);
+    const problem = c.env.listener === 'local' ? undefined : checkHostAndOrigin(c, hosts);
     if (problem !== undefined) {
       trail.refused(c, 'origin', { code: problem.code, detail: problem.message });
       throw problem;
@@ -55,7 +137,7 @@ export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<
     await next();
   });
   app.notFound((c) =>
-    refusal(
+    errorAnswer(
       c,
       new CellaError('NOT_FOUND', `There is no ${c.req.method} ${c.req.path.slice(0, 200)}.`, {
         advice: '/docs tells every route, and so does /openapi.json.',
@@ -65,16 +147,16 @@ export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<
   app.onError((error, c) => {
     const told = toCellaError(error, c.get('requestId'));
     if (told.code === 'INTERNAL') c.get('log').error({ err: error }, 'unexpected');
-    return refusal(c, told);
+    return errorAnswer(c, told);
   });
   return app;
 }
 
-function refusal(c: ExchangeContext, error: CellaError): Response {
-  return failureResponse(error, wantsPage(c) ? failurePage(error, c) : undefined);
+function errorAnswer(c: RequestContext, error: CellaError): Response {
+  return errorResponse(error, wantsPage(c) ? errorPage(error, c) : undefined);
 }
 
-function trickery(c: ExchangeContext, hosts: HostRules): CellaError | undefined {
+function checkHostAndOrigin(c: RequestContext, hosts: HostHeaderRules): CellaError | undefined {
   const host = c.req.header('host');
   const name = hostProblem(host, hosts);
   if (name !== undefined) {
@@ -93,7 +175,7 @@ function requestIdOf(given: string | undefined): string {
 }
 
 /** The path only: a query may hold a code. */
-function tell(c: ExchangeContext, log: Logger, metrics: HttpMetrics, ms: number): void {
+function logRequest(c: RequestContext, log: Logger, metrics: HttpMetrics, ms: number): void {
   const { status } = c.res;
   const route = c.get('route') ?? 'none';
   metrics.request(c.req.method, route, status, ms);
@@ -104,9 +186,62 @@ function tell(c: ExchangeContext, log: Logger, metrics: HttpMetrics, ms: number)
     path: c.req.path,
     status,
     ms: Math.round(ms * 10) / 10,
-    from: remoteOf(c),
+    from: clientAddress(c),
     ...(user === undefined ? {} : { user }),
   };
   if (route === '/health') log.debug(line, 'request');
   else log.info(line, 'request');
+}
+
+export interface HostHeaderRules {
+  /** Whether only programs of this machine can reach the server. */
+  readonly loopback: boolean;
+  /** Names that it goes by beside its address: behind a proxy, or in DNS. */
+  readonly names: readonly string[];
+}
+
+const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
+
+/** What is wrong with the Host header; a name that leads here by DNS rebinding is none of ours. */
+export function hostProblem(host: string | undefined, { loopback, names }: HostHeaderRules): string | undefined {
+  const name = nameOf(host);
+  if (name === undefined) return 'The Host header is missing, or no host.';
+  if (LOOPBACK.has(name) || names.includes(name)) return undefined;
+  // A name can be made to lead anywhere, an address cannot.
+  if (!loopback && isIP(name.replace(/^\[|\]$/g, '')) !== 0) return undefined;
+  return `This server does not go by the name ${JSON.stringify(name.slice(0, 100))}.`;
+}
+
+/** What is wrong with the Origin header: only the server's own pages may speak to it. Programs send none. */
+export function originProblem(origin: string | undefined, host: string | undefined): string | undefined {
+  if (origin === undefined) return undefined;
+  const from = URL.parse(origin);
+  const isPage = from !== null && (from.protocol === 'http:' || from.protocol === 'https:');
+  // Behind a proxy that speaks TLS for us the schemes differ, and the host does not.
+  if (isPage && host !== undefined && from.host === URL.parse(`${from.protocol}//${host}`)?.host) return undefined;
+  return 'The request comes from a page of another site.';
+}
+
+function nameOf(host: string | undefined): string | undefined {
+  if (host === undefined || !/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?$/.test(host)) return undefined;
+  return host.replace(/:\d+$/, '').toLowerCase();
+}
+
+/** Pages of the server's own have another, which allows their own styles and scripts. */
+const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
+
+const always: Readonly<Record<string, string>> = {
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=()',
+};
+
+export function addSecurityHeaders(headers: Headers, { tls }: { readonly tls: boolean }): void {
+  for (const [name, value] of Object.entries(always)) if (!headers.has(name)) headers.set(name, value);
+  if (!headers.has('content-security-policy')) headers.set('content-security-policy', NO_CONTENT_POLICY);
+  if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
+  if (tls) headers.set('strict-transport-security', 'max-age=31536000');
 }

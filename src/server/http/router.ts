@@ -8,20 +8,23 @@ import type { Hono } from 'hono';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access-models.ts';
+import { IdempotencyKey } from '../../protocol/api/execution-routes.ts';
 import type { Route } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
-import type { Principal } from '../access/authorization.ts';
-import { requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
+import { type Principal, requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
+import { jsonText } from '../json-pieces.ts';
+import { drainingError } from '../request-errors.ts';
 import { ByteBudget, type ByteReservation } from '../request-limits.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
-import { stopping } from '../stopping.ts';
-import type { About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
-import type { Exchange, ExchangeContext } from './exchange.ts';
-import { partsOf, respond } from './request-parts.ts';
+import { readJson } from './bodies.ts';
+import { invalidRequest } from './error-response.ts';
+import { textResponse } from './node-adapter.ts';
+import type { AuditTarget, RequestAudit } from './request-audit.ts';
+import type { RequestContext, RequestEnv } from './request-context.ts';
 
 /** So many of the largest bodies may be under way for one user: those of others find room whatever that one sends. */
 const LARGEST_AT_ONCE = 16;
@@ -34,9 +37,9 @@ const LONGEST_REFUSAL_MS = 5000;
 /** Checking and parsing JSON takes time by its length: so much of it is one more request. The default rate allows 8 MB a second. */
 const BYTES_PER_REQUEST = 16 * 1024;
 
-export interface Parts {
+export interface RouterOptions {
   readonly access: AccessControl;
-  readonly trail: AuditTrail;
+  readonly trail: RequestAudit;
   readonly host: SessionManager;
   /** Of bodies that are JSON. */
   readonly bodyLimitBytes: number;
@@ -51,34 +54,34 @@ export interface Call<Params, Query, Body> {
   readonly query: Query;
   readonly body: Body;
   readonly principal: Principal;
-  readonly context: ExchangeContext;
-  readonly about: Tell;
+  readonly context: RequestContext;
+  readonly about: SetAuditTarget;
 }
 
 /** Says in the audit log what it was done to, where the path does not; and what came of it, where that is known later. */
-type Tell = (more: About, outcome?: Promise<unknown>) => void;
+type SetAuditTarget = (more: AuditTarget, outcome?: Promise<unknown>) => void;
 
 /** Again, for what goes on for long: fails where the token is no longer good, or the right is not there. */
-export type Recheck = (right?: Right) => Promise<Principal>;
+export type Reauthorize = (right?: Right) => Promise<Principal>;
 
 export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Body> {
   readonly info: SessionInfo;
-  readonly recheck: Recheck;
+  readonly recheck: Reauthorize;
 }
 
 type Handler<C, Result> = (call: C) => Promise<Result | Response>;
 
-export class Routes {
+export class Router {
   readonly endpoints: Route[] = [];
-  readonly trail: AuditTrail;
-  readonly #app: Hono<Exchange>;
-  readonly #parts: Parts;
+  readonly trail: RequestAudit;
+  readonly #app: Hono<RequestEnv>;
+  readonly #parts: RouterOptions;
   /** Of bodies that are being read and messages that have not come to their end, by user. */
   readonly #held: ByteBudget;
   /** When each user's latest request too many has its answer. */
   readonly #refusedAt = new BoundedMap<string, number>(10_000);
 
-  constructor(app: Hono<Exchange>, parts: Parts) {
+  constructor(app: Hono<RequestEnv>, parts: RouterOptions) {
     this.#app = app;
     this.#held = new ByteBudget(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
@@ -118,7 +121,7 @@ export class Routes {
       const info = await look(principal, access.right);
       const answered = await this.#parts.forwarder?.forward(c, info, endpoint);
       if (answered) return answered;
-      const recheck: Recheck = async (right = access.right) => {
+      const recheck: Reauthorize = async (right = access.right) => {
         const again = await authenticate(c, this.#parts.access);
         await look(again, right);
         return again;
@@ -129,19 +132,19 @@ export class Routes {
     });
   }
 
-  #put(endpoint: Route, answer: (c: ExchangeContext, about: Tell) => Promise<unknown>): void {
+  #put(endpoint: Route, answer: (c: RequestContext, about: SetAuditTarget) => Promise<unknown>): void {
     this.endpoints.push(endpoint);
     const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
     this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
       c.set('route', endpoint.path);
-      let audited: About = {};
+      let audited: AuditTarget = {};
       let later: Promise<unknown> | undefined;
-      const about: Tell = (more, outcome) => {
+      const about: SetAuditTarget = (more, outcome) => {
         audited = { ...audited, ...more };
         later = outcome ?? later;
       };
       try {
-        if (this.#parts.stopping() && !endpoint.whileDraining) throw stopping();
+        if (this.#parts.stopping() && !endpoint.whileDraining) throw drainingError();
         const result = await answer(c, about);
         if (later) void this.trail.settled(c, endpoint.audit, audited, later);
         else await this.trail.done(c, endpoint.audit, audited);
@@ -154,7 +157,7 @@ export class Routes {
     });
   }
 
-  async #enter(c: ExchangeContext): Promise<Principal> {
+  async #enter(c: RequestContext): Promise<Principal> {
     const { access } = this.#parts;
     const principal = await authenticate(c, access);
     c.set('principal', principal);
@@ -165,7 +168,7 @@ export class Routes {
   }
 
   /** For the body of this request, until it is read; for the messages of this WebSocket, until it is closed. */
-  room(c: ExchangeContext): ByteReservation {
+  room(c: RequestContext): ByteReservation {
     const principal = c.get('principal');
     // Without a token there is nothing that one may send.
     const hold = this.#held.reserve(principal?.userId ?? '');
@@ -188,9 +191,9 @@ export class Routes {
     await delay(at - now);
   }
 
-  #read<P, Q, B>(endpoint: Route<P, Q, B>, c: ExchangeContext) {
+  #read<P, Q, B>(endpoint: Route<P, Q, B>, c: RequestContext) {
     const { bodyLimitBytes } = this.#parts;
-    return partsOf(endpoint, c, { limitBytes: bodyLimitBytes, room: () => this.room(c) });
+    return readRequest(endpoint, c, { limitBytes: bodyLimitBytes, room: () => this.room(c) });
   }
 
   /** What somebody may not see looks like what is not there. */
@@ -237,10 +240,70 @@ function expectAccess({ path, access }: Route, ...kinds: Route['access']['kind']
 }
 
 /** Long work of one user takes turns with that of others, also what a WebSocket does later. */
-async function workFor<R>({ userId }: Principal, { env }: ExchangeContext, work: () => Promise<R>): Promise<R> {
+async function workFor<R>({ userId }: Principal, { env }: RequestContext, work: () => Promise<R>): Promise<R> {
   return await onBehalfOf(userId, async () => {
     const result = await work();
     if (env.upgrade?.accept) env.upgrade.accept = bindContext(env.upgrade.accept);
     return result;
   });
+}
+
+export async function readRequest<P, Q, B>(
+  { params, query, body, takes }: Route<P, Q, B>,
+  c: RequestContext,
+  { limitBytes, room }: { readonly limitBytes: number; readonly room: () => ByteReservation },
+) {
+  using hold = takes === undefined && mayHaveBody(c) ? room() : undefined;
+  const given = hold && (await readJson(c.req.raw, limitBytes, hold));
+  return {
+    params: parsePart(params, c.req.param()),
+    query: parsePart(query, queryOf(c)),
+    body: parsePart(body, withFewNames(given)),
+  };
+}
+
+export async function respond(result: unknown, status: number): Promise<Response> {
+  if (result instanceof Response) return result;
+  if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
+  return textResponse(await jsonText(result), { status, headers: { 'content-type': 'application/json' } });
+}
+
+/** Of a body, and of each object that is one of its fields. Schemas take microseconds for each name. */
+const MOST_NAMES = 1000;
+
+function withFewNames(body: unknown): unknown {
+  const check = (value: unknown, place: string) => {
+    const count = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value).length : 0;
+    if (count <= MOST_NAMES) return;
+    throw new CellaError('INVALID_REQUEST', `${place} has ${count} names, and may have ${MOST_NAMES} at most.`);
+  };
+  check(body, 'The body');
+  if (typeof body === 'object' && body !== null) {
+    for (const [name, value] of Object.entries(body)) check(value, JSON.stringify(name.slice(0, 100)));
+  }
+  return body;
+}
+
+function parsePart<T>(schema: Route<T>['params'], value: unknown): T {
+  const outcome = schema.safeParse(value);
+  if (outcome.success) return outcome.data;
+  throw invalidRequest(outcome.error);
+}
+
+/** A name that stands there several times is a list. */
+function queryOf(c: RequestContext): Record<string, string | string[]> {
+  const entries = Object.entries(c.req.queries());
+  return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));
+}
+
+function mayHaveBody(c: RequestContext): boolean {
+  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
+}
+
+export function idempotencyKeyOf(context: RequestContext): string | undefined {
+  const given = context.req.header('idempotency-key');
+  if (given === undefined) return undefined;
+  const parsed = IdempotencyKey.safeParse(given);
+  if (parsed.success) return parsed.data;
+  throw invalidRequest(parsed.error);
 }

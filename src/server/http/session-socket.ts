@@ -10,24 +10,24 @@ import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/authorization.ts';
+import type { Logger } from '../logger.ts';
 import type { Responder } from '../permissions/session-permissions.ts';
+import { admitExecution } from '../quotas/admission.ts';
+import { drainingError } from '../request-errors.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import { stopping } from '../stopping.ts';
-import { admitExecution } from './admit-execution.ts';
-import { failureOf, invalid, toCellaError } from './failure.ts';
-import type { Logger } from './logs.ts';
-import { admitRequest, type Recheck } from './router.ts';
-import type { Service } from './service.ts';
-import { SocketLife } from './socket-life.ts';
+import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
+import { admitRequest, type Reauthorize } from './router.ts';
+import type { ServerContext } from './server-context.ts';
+import { SocketConnection } from './socket-connection.ts';
 
-export interface SocketOptions {
-  readonly service: Service;
+export interface SessionSocketOptions {
+  readonly service: ServerContext;
   readonly session: ServerSession;
   readonly principal: Principal;
   readonly after: number;
   /** Whether it answers what waits for leave. */
   readonly attends: boolean;
-  readonly recheck: Recheck;
+  readonly recheck: Reauthorize;
   /** Writes into the audit log what it asked for, and what came of it. */
   readonly audit: (action: string, outcome: Promise<unknown>) => void;
   /** Told when it has gone. */
@@ -39,15 +39,15 @@ export interface SocketOptions {
 const MOST_AT_WORK = 64;
 
 export class SessionSocket {
-  readonly #options: SocketOptions;
+  readonly #options: SessionSocketOptions;
   readonly #attendant: Responder | undefined;
-  readonly #life: SocketLife;
+  readonly #life: SocketConnection;
   #atWork = 0;
 
-  constructor(socket: WebSocket, options: SocketOptions) {
+  constructor(socket: WebSocket, options: SessionSocketOptions) {
     this.#options = options;
     const { service, log, principal, session, recheck } = options;
-    const warn = () => void this.#life.outbox.put({ type: 'stopping' });
+    const warn = () => void this.#life.outbox.send({ type: 'stopping' });
     service.stopping.addEventListener('abort', warn, { once: true });
     this.#attendant = options.attends ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
@@ -57,7 +57,7 @@ export class SessionSocket {
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
     };
     log.info({ session: session.id, user: principal.userName }, 'websocket opened');
-    this.#life = new SocketLife(socket, { service, recheck, log, onClosed });
+    this.#life = new SocketConnection(socket, { service, recheck, log, onClosed });
     socket.on('message', (data, binary) => this.#take(data, binary));
     if (!this.#life.over.aborted) void this.#send();
   }
@@ -67,16 +67,16 @@ export class SessionSocket {
     const signal = this.#life.over;
     try {
       const attendant = this.#attendant && { attendant: this.#attendant.id };
-      await this.#life.outbox.put({ type: 'hello', session: session.id, ...(await session.position()), ...attendant });
+      await this.#life.outbox.send({ type: 'hello', session: session.id, ...(await session.position()), ...attendant });
       for await (const event of session.events({ after, signal })) {
-        await this.#life.outbox.put(event);
+        await this.#life.outbox.send(event);
         if (signal.aborted) return;
       }
       this.#life.close(CloseCode.gone, 'the session was deleted');
     } catch (error) {
       if (signal.aborted) return;
       const { code, message } = toCellaError(error, '-');
-      const [why, reason] = endings[code] ?? [CloseCode.failed, message];
+      const [why, reason] = closeReasons[code] ?? [CloseCode.failed, message];
       this.#life.close(why, reason.slice(0, 100));
     }
   }
@@ -99,13 +99,13 @@ export class SessionSocket {
     const parsed = ClientFrame.safeParse(given);
     const id = FrameId.safeParse(given).data?.id;
     try {
-      if (!parsed.success) throw invalid(parsed.error);
-      await this.#life.outbox.put({ type: 'reply', id: parsed.data.id, result: await this.#carryOut(parsed.data) });
+      if (!parsed.success) throw invalidRequest(parsed.error);
+      await this.#life.outbox.send({ type: 'reply', id: parsed.data.id, result: await this.#carryOut(parsed.data) });
     } catch (error) {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
       if (told.code === 'UNAUTHENTICATED') this.#life.close(CloseCode.refused, 'the token is no longer good');
-      else await this.#life.outbox.put({ type: 'error', ...(id === undefined ? {} : { id }), ...failureOf(told) });
+      else await this.#life.outbox.send({ type: 'error', ...(id === undefined ? {} : { id }), ...errorBody(told) });
     }
   }
 
@@ -119,14 +119,14 @@ export class SessionSocket {
     return (await work).reply;
   }
 
-  async #work(frame: Exclude<ClientFrame, { type: 'ping' }>): Promise<Work> {
+  async #work(frame: Exclude<ClientFrame, { type: 'ping' }>): Promise<FrameOutcome> {
     const { service, session, recheck } = this.#options;
     const principal = await recheck('use');
     const { userId: by } = principal;
     admitRequest(service.access, principal);
     switch (frame.type) {
       case 'execute': {
-        if (service.stopping.aborted) throw stopping();
+        if (service.stopping.aborted) throw drainingError();
         await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
         const { outcome, ...reply } = await session.start(code, { ...defined(options), by });
@@ -147,7 +147,7 @@ export class SessionSocket {
 }
 
 /** What a frame is answered with, and what it comes to where that takes longer. */
-interface Work {
+interface FrameOutcome {
   readonly reply?: unknown;
   readonly outcome?: Promise<unknown>;
 }
@@ -160,7 +160,7 @@ const actions = {
   permission: 'session.permission',
 } as const;
 
-const endings: Partial<Record<string, readonly [number, string]>> = {
+const closeReasons: Partial<Record<string, readonly [number, string]>> = {
   DAEMON_STOPPING: [CloseCode.stopping, 'the server is ending'],
   SESSION_ELSEWHERE: [CloseCode.moved, 'the session has moved'],
   NOT_FOUND: [CloseCode.gone, 'the session was deleted'],

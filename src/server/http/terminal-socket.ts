@@ -10,18 +10,18 @@ import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/execution-routes.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
+import type { Logger } from '../logger.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import { failureOf, invalid, toCellaError } from './failure.ts';
-import type { Logger } from './logs.ts';
-import type { Recheck } from './router.ts';
-import type { Service } from './service.ts';
-import { SocketLife } from './socket-life.ts';
+import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
+import type { Reauthorize } from './router.ts';
+import type { ServerContext } from './server-context.ts';
+import { SocketConnection } from './socket-connection.ts';
 
 export interface TerminalSocketOptions {
-  readonly service: Service;
+  readonly service: ServerContext;
   readonly session: ServerSession;
   readonly wish: TerminalOptions;
-  readonly recheck: Recheck;
+  readonly recheck: Reauthorize;
   /** Told when it has gone. */
   readonly left: (code: number) => void;
   readonly log: Logger;
@@ -36,7 +36,7 @@ const ENDED = 1000;
 export class TerminalSocket {
   readonly #socket: WebSocket;
   readonly #options: TerminalSocketOptions;
-  readonly #life: SocketLife;
+  readonly #life: SocketConnection;
   readonly #terminal = Promise.withResolvers<Terminal | undefined>();
   #typing: Promise<unknown> = Promise.resolve();
   #untyped = 0;
@@ -46,7 +46,7 @@ export class TerminalSocket {
     this.#socket = socket;
     this.#options = options;
     const { service, recheck, log, left } = options;
-    this.#life = new SocketLife(socket, { service, recheck, log, bufferBytes: BUFFER_BYTES, onClosed: left });
+    this.#life = new SocketConnection(socket, { service, recheck, log, bufferBytes: BUFFER_BYTES, onClosed: left });
     socket.on('message', (data, binary) => this.#take(data, binary));
     void this.#run();
   }
@@ -63,10 +63,10 @@ export class TerminalSocket {
         over.addEventListener('abort', () => void terminal.close(), { once: true });
         this.#terminal.resolve(terminal);
         for await (const chunk of terminal.output) {
-          await outbox.bytes(chunk);
+          await outbox.sendBytes(chunk);
           if (over.aborted || !(await this.#mayGoOn())) return;
         }
-        await outbox.put({ type: 'exit', ...(await terminal.exited) });
+        await outbox.send({ type: 'exit', ...(await terminal.exited) });
       });
       this.#life.close(ENDED, 'it has ended');
     } catch (error) {
@@ -79,7 +79,7 @@ export class TerminalSocket {
   async #fail(error: unknown): Promise<void> {
     const told = toCellaError(error, '-');
     if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
-    await this.#life.outbox.put({ type: 'error', ...failureOf(told) });
+    await this.#life.outbox.send({ type: 'error', ...errorBody(told) });
     this.#life.close(CloseCode.failed, told.code);
   }
 
@@ -110,7 +110,7 @@ export class TerminalSocket {
     else if (given === undefined) this.#life.close(CloseCode.wrong, 'no JSON text');
     else {
       const { success, data, error } = TerminalClientFrame.safeParse(given);
-      if (!success) void this.#life.outbox.put({ type: 'error', ...failureOf(invalid(error)) });
+      if (!success) void this.#life.outbox.send({ type: 'error', ...errorBody(invalidRequest(error)) });
       else void this.#terminal.promise.then((terminal) => terminal?.resize({ cols: data.cols, rows: data.rows }));
     }
   }

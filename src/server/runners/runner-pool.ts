@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { stopping } from '../stopping.ts';
+import { drainingError } from '../request-errors.ts';
 import type { RunTurn } from '../turns/session-turns.ts';
 import type { RunnerTurn, TurnResult } from '../turns/turn.ts';
 import { AgentRunner, type AgentRunnerParts } from './agent-runner.ts';
@@ -111,7 +111,7 @@ export class RunnerPool implements AsyncDisposable {
   async #take(spec: RunnerSpec, { agent, signal, userId }: RunnerTurn): Promise<PooledRunner> {
     const { id } = spec.info;
     for (;;) {
-      if (this.#closed) throw stopping();
+      if (this.#closed) throw drainingError();
       if (signal.aborted) throw new CellaError('ABORTED', 'The turn was stopped before an executor was free.');
       const known = this.#held.get(id);
       if (known) {

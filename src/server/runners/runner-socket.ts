@@ -10,8 +10,8 @@ import { getRequestListener } from '@hono/node-server';
 import { CellaError } from '../../protocol/errors.ts';
 import { listenInGateway, makeGatewayFolder } from '../../sandbox/mount-points.ts';
 import type { SessionTokens, TokenBinding } from '../access/access-control.ts';
-import { lightRequest } from '../http/body.ts';
-import { failureResponse, toCellaError } from '../http/failure.ts';
+import { checkedRequest } from '../http/bodies.ts';
+import { errorResponse, toCellaError } from '../http/error-response.ts';
 import { ByteBudget } from '../request-limits.ts';
 
 const MCP_PATH = '/mcp';
@@ -121,12 +121,12 @@ export class RunnerSocket implements AsyncDisposable {
     try {
       const as = await tokens.check(tokenIn(request), binding);
       using held = this.#held.reserve(binding.executor);
-      return await mcp(await lightRequest(request, MOST_MESSAGE_BYTES, held), as);
+      return await mcp(await checkedRequest(request, MOST_MESSAGE_BYTES, held), as);
     } catch (error) {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#parts.onError(error);
       if (told.code === 'UNAUTHENTICATED' || told.code === 'FORBIDDEN') this.#parts.refused?.(told);
-      return failureResponse(told);
+      return errorResponse(told);
     }
   }
 }

@@ -2,7 +2,7 @@
 
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { stopping } from '../stopping.ts';
+import { drainingError } from '../request-errors.ts';
 import { ServerSession } from './server-session.ts';
 import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
 import type { SessionServices } from './session-services.ts';
@@ -43,7 +43,7 @@ export class OpenSessions {
   /** Opens one that nobody has opened. */
   async openNew(definition: SessionDefinition): Promise<ServerSession> {
     // Nobody would close what is opened after the others are closed.
-    if (this.#stopped) throw stopping();
+    if (this.#stopped) throw drainingError();
     const { id } = definition;
     const closed = this.#closing.get(id);
     const open = () => ServerSession.open(this.#services, definition);

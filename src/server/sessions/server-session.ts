@@ -16,8 +16,8 @@ import { OutputFiles } from '../events/output-files.ts';
 import { SessionLog, type SessionLogParts } from '../events/session-log.ts';
 import { storageKeyOf } from '../ids.ts';
 import { SessionPermissions } from '../permissions/session-permissions.ts';
+import { drainingError } from '../request-errors.ts';
 import type { RunnerSpec } from '../runners/runner-spec.ts';
-import { stopping } from '../stopping.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
 import { ExecutionSubmission } from './execution-submission.ts';
 import { IdempotencyStore } from './idempotency.ts';
@@ -132,7 +132,7 @@ export class ServerSession {
       requests,
       check: () => {
         this.#ending.checkOpen();
-        if (services.stopping()) throw stopping();
+        if (services.stopping()) throw drainingError();
       },
       submit: (execution) => this.submit(execution),
     });
@@ -369,7 +369,7 @@ export class ServerSession {
   }
 
   /** Saves the names and ends the kernel; readers get the error. */
-  close(why: CellaError = stopping()): Promise<void> {
+  close(why: CellaError = drainingError()): Promise<void> {
     return this.#ending.close(why);
   }
 

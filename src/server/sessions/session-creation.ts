@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { NewFork, NewSession, SessionInfo } from '../../protocol/session-info.ts';
-import { stopping } from '../stopping.ts';
+import { drainingError } from '../request-errors.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';
 import {
@@ -133,7 +133,7 @@ export class SessionCreation {
   }
 
   async #make<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#parts.stopping()) throw stopping();
+    if (this.#parts.stopping()) throw drainingError();
     const making = work();
     this.#pending.add(making);
     try {
@@ -141,7 +141,7 @@ export class SessionCreation {
     } catch (error) {
       // It was closed under whoever made it.
       throw this.#parts.open.isStopped && error instanceof CellaError && error.code === 'SESSION_CLOSED'
-        ? stopping()
+        ? drainingError()
         : error;
     } finally {
       this.#pending.delete(making);

@@ -16,7 +16,7 @@ import { ExecutionRecorder, startedEvent, toExecuteOptions } from '../events/exe
 import type { OutputFiles } from '../events/output-files.ts';
 import { executionFailed, type SessionLog } from '../events/session-log.ts';
 import { newExecutionId } from '../ids.ts';
-import { stopping } from '../stopping.ts';
+import { drainingError } from '../request-errors.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
 import type { SessionServices } from './session-services.ts';
@@ -135,7 +135,7 @@ export class ExecutionQueue {
 
   #checkOpen(): void {
     if (this.#closed) throw this.#closed;
-    if (this.#parts.services.stopping()) throw stopping();
+    if (this.#parts.services.stopping()) throw drainingError();
   }
 
   async #perform(execution: ServerExecution): Promise<void> {

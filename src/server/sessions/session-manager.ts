@@ -18,7 +18,7 @@ import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import { sessionNotFound } from '../access/authorization.ts';
 import { isLocalUser, storageKeyOf } from '../ids.ts';
 import { PermissionRuleStore } from '../permissions/permission-rules.ts';
-import { stopping } from '../stopping.ts';
+import { drainingError } from '../request-errors.ts';
 import { OpenSessions } from './open-sessions.ts';
 import { RetentionTimer } from './retention.ts';
 import type { ServerSession } from './server-session.ts';
@@ -352,7 +352,7 @@ export class SessionManager implements AsyncDisposable {
   }
 
   #checkRunning(): void {
-    if (this.#stopping) throw stopping();
+    if (this.#stopping) throw drainingError();
   }
 }
 

@@ -7,9 +7,9 @@ import { CellaError } from '../../protocol/errors.ts';
 import { type AgentName, isTurnOver, type PermissionMode, type TurnInfo } from '../../protocol/turn.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../ids.ts';
+import { drainingError } from '../request-errors.ts';
 import { fingerprint, idempotencyName } from '../sessions/idempotency.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import { stopping } from '../stopping.ts';
 import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './turn.ts';
 import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
 import { truncate } from './turn-recorder.ts';
@@ -301,7 +301,7 @@ export class SessionTurns {
 
   #checkOpen(): void {
     if (this.#closed) throw this.#closed;
-    if (this.#parts.stopping()) throw stopping();
+    if (this.#parts.stopping()) throw drainingError();
   }
 }
 

@@ -3,7 +3,7 @@
 import { readdirSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import type { Route as ApiRoute } from '../../../src/protocol/api/route.ts';
-import type { ExchangeContext } from '../../../src/server/http/exchange.ts';
+import type { RequestContext } from '../../../src/server/http/request-context.ts';
 import type { ByteReservation } from '../../../src/server/request-limits.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestOf } from './requests.ts';
@@ -64,9 +64,9 @@ export async function websocket(): Promise<Target> {
 /** Requests of clients for every endpoint: their addresses, heads and bodies. Paths and patterns of files are read too. */
 export async function bodies(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { hostProblem, originProblem } = await import('../../../src/server/http/hosts.ts');
-  const { partsOf } = await import('../../../src/server/http/request-parts.ts');
-  const { idempotencyKeyOf } = await import('../../../src/server/http/idempotency-key.ts');
+  const { hostProblem, originProblem } = await import('../../../src/server/http/app.ts');
+  const { readRequest: partsOf } = await import('../../../src/server/http/router.ts');
+  const { idempotencyKeyOf } = await import('../../../src/server/http/router.ts');
   const { parseSessionToken } = await import('../../../src/server/access/secrets.ts');
   const { parseToken } = await import('../../../src/server/access/secrets.ts');
   const { Hops } = await import('../../../src/server/cluster/forward-mark.ts');
@@ -212,7 +212,7 @@ function contextOf(
     named: {} as Record<string, string>,
     c: {
       req: { raw, method: request.method, header, queries: () => queries, param: () => context.named },
-    } as unknown as ExchangeContext,
+    } as unknown as RequestContext,
   };
   return context;
 }

@@ -1,0 +1,141 @@
+/** The data folder: who else may change it, which server holds it, and the file that says where that server is. */
+
+import { readFileSync, rmSync, type Stats } from 'node:fs';
+import { constants, open, rename, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { programsDir } from '../agents/installed-programs.ts';
+import { SERVER_FILE } from '../protocol/enums.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { ServerFile } from '../protocol/server-info.ts';
+import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
+import { systemCode } from '../storage/file/file-errors.ts';
+
+/** No agent can have this key. */
+const DAEMON_KEY = '\0daemon';
+
+export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
+  try {
+    return await locks.acquire(DAEMON_KEY);
+  } catch (error) {
+    if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
+    const { pid, host, since } = error.details;
+    const at = urlOf(dataDir, Number(pid));
+    const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
+    const message = `Another server runs on ${dataDir}${at === undefined ? '' : ` at ${at}`}: ${who}.`;
+    const advice = `Use the server that runs, stop it with \`cella serve stop --data ${dataDir}\`, or choose another data folder.`;
+    throw new CellaError('DAEMON_RUNNING', message, { cause: error, details: { ...error.details }, advice });
+  }
+}
+
+/** Who has the folder as its server, by its lock. */
+export async function folderHolder(locks: Locks): Promise<LockHolder | undefined> {
+  return await locks.holder(DAEMON_KEY);
+}
+
+/** Who has told that it is the server: the process may have ended since. */
+export function announcedHolder(dataDir: string): LockHolder | undefined {
+  const { holder, pid, startedAt } = readServerFile(join(dataDir, SERVER_FILE)) ?? {};
+  if (holder === undefined || pid === undefined || startedAt === undefined) return undefined;
+  return { id: holder, pid, host: hostname(), since: startedAt };
+}
+
+/** The address of the process that has the folder; a file that another one has left says nothing of it. */
+function urlOf(dataDir: string, pid: number): string | undefined {
+  const facts = readServerFile(join(dataDir, SERVER_FILE));
+  return facts?.pid === pid ? facts.url : undefined;
+}
+
+function readServerFile(path: string): ServerFile | undefined {
+  try {
+    return ServerFile.parse(JSON.parse(readFileSync(path, 'utf8')));
+  } catch {
+    // It does not listen yet, or no longer.
+    return undefined;
+  }
+}
+
+/** Gives what to call at the end. */
+export async function writeServerFile(dataDir: string, facts: ServerFile): Promise<Disposable> {
+  const path = join(dataDir, SERVER_FILE);
+  const partial = `${path}.${process.pid}`;
+  {
+    await using file = await open(partial, 'w', 0o600);
+    await file.writeFile(`${JSON.stringify(facts)}\n`);
+  }
+  await rename(partial, path);
+  return {
+    [Symbol.dispose]: () => {
+      // Another server may have made a folder of the same name since.
+      if (readServerFile(path)?.pid === facts.pid) rmSync(path, { force: true });
+    },
+  };
+}
+
+/** Where a server keeps things, if not in files: without a password. */
+export function redisAddress(storage: Storage): Pick<ServerFile, 'redis'> {
+  const config = storage.toBootstrapConfig();
+  if (config.type !== 'redis') return {};
+  const url = new URL(config.url);
+  url.username = '';
+  url.password = '';
+  return { redis: { url: url.href, prefix: config.prefix } };
+}
+
+const WRITABLE_BY_OTHERS = 0o022;
+/** A group may be given a key to read, as systems do for their certificates. */
+const KEY_OPEN_TO_OTHERS = 0o027;
+
+/** A sticky bit is no excuse: others could not take files away, and could still put theirs where none is yet. */
+export async function checkFolderRights(dataDir: string): Promise<void> {
+  for (const path of [dataDir, programsDir(dataDir)]) {
+    const facts = await statIfThere(path);
+    if (!facts) continue;
+    const what = path === dataDir ? `The data folder ${path}` : `The folder ${path}`;
+    if (facts.uid !== process.geteuid?.()) {
+      const advice =
+        'Run the server as that user, give the folder to this one (chown -R), or name another with --data.';
+      throw unsafe(
+        `${what} belongs to another user (${facts.uid}), who can change what the server runs.`,
+        advice,
+        path,
+      );
+    }
+    if ((facts.mode & WRITABLE_BY_OTHERS) !== 0) {
+      throw unsafe(`${what} can be written to by others.`, `Run: chmod go-w ${path}`, path);
+    }
+  }
+}
+
+/** What is read is what was checked: both go by the open file. */
+export async function readPrivateKey(path: string): Promise<Buffer> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const { mode, uid } = await file.stat();
+  if (uid !== process.geteuid?.() && uid !== 0) {
+    throw unsafe(
+      `The key ${path} belongs to another user (${uid}).`,
+      'Give it to the user of the server (chown), or have a copy for it.',
+      path,
+    );
+  }
+  if ((mode & KEY_OPEN_TO_OTHERS) !== 0) {
+    const advice = `Run: chmod 600 ${path}, and have another key made if somebody may have read this one.`;
+    throw unsafe(`The key ${path} is open to others.`, advice, path);
+  }
+  return await file.readFile();
+}
+
+/** Undefined where there is nothing yet: what the server makes is for its user alone. */
+async function statIfThere(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    const message = `${path} cannot be used: ${error instanceof Error ? error.message : String(error)}.`;
+    throw new CellaError('INVALID_OPTIONS', message, { cause: error });
+  }
+}
+
+function unsafe(message: string, advice: string, path: string): CellaError {
+  return new CellaError('INVALID_OPTIONS', message, { advice, details: { path } });
+}

@@ -1,0 +1,182 @@
+/** Handlers for logins, users, tokens, credentials and the audit log. */
+
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import * as accessRoutes from '../../../protocol/api/access-routes.ts';
+import * as credentialRoutes from '../../../protocol/api/access-routes.ts';
+import { CellaError } from '../../../protocol/errors.ts';
+import type { Principal } from '../../access/authorization.ts';
+import type { BrowserLogin } from '../../access/logins.ts';
+import { sessionsWithForks } from '../../user-data.ts';
+import { COOKIE, countFailure } from '../authenticate.ts';
+import { loginPage, showLoginPage, wantsPage } from '../pages.ts';
+import { clientAddress, isTls, type RequestContext } from '../request-context.ts';
+import type { ServerContext } from '../server-context.ts';
+
+/** Somebody may make twice as many credentials as send wrong ones. */
+const MAKING_COST = 0.5;
+
+export function addAccessRoutes(service: ServerContext): void {
+  addLoginRoutes(service);
+  addUserRoutes(service);
+  addTokenRoutes(service);
+  const { routes, access } = service;
+
+  routes.add(accessRoutes.ReadAudit, async ({ query: { after, limit, user, session }, principal }) => {
+    const wanted = { ...(user === undefined ? {} : { userId: user }), ...(session === undefined ? {} : { session }) };
+    return await access.audit.page(principal, { after, limit, ...wanted });
+  });
+}
+
+function addLoginRoutes({ routes, access }: ServerContext): void {
+  routes.add(accessRoutes.WhoAmI, async ({ principal, context }) => {
+    const cookie = principal.authMethod.kind === 'login' ? getCookie(context, COOKIE) : undefined;
+    return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
+  });
+
+  // Previews of chats and mail programs follow links as well, by GET and HEAD.
+  routes.open(accessRoutes.ShowLogin, async () => new Response(showLoginPage.body, { headers: showLoginPage.headers }));
+
+  routes.open(accessRoutes.Login, async ({ query, context }) => {
+    access.rates.admit(`from ${clientAddress(context)}`);
+    const login = await access.logins.redeem(query.code).catch((error) => {
+      if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(context, access);
+      throw error;
+    });
+    context.set('principal', login.principal);
+    keepCookie(context, login);
+    return wantsPage(context) ? context.body(loginPage.body, 200, loginPage.headers) : context.redirect('/docs', 303);
+  });
+
+  routes.add(accessRoutes.OpenLogin, async ({ principal, context }) => {
+    admitMaking(access, principal);
+    const login = await access.logins.open(principal);
+    keepCookie(context, login);
+    return context.json(meOf(principal, login.csrf), 200);
+  });
+
+  routes.add(accessRoutes.CreateLoginCode, async ({ body, principal, about }) => {
+    admitMaking(access, principal);
+    if (body?.user !== undefined) about({ target: body.user });
+    const { code, expiresAt } = await access.logins.createCode(principal, body?.user);
+    return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
+  });
+
+  routes.add(accessRoutes.Logout, async ({ context, principal }) => {
+    const cookie = getCookie(context, COOKIE);
+    const ended = cookie !== undefined && (await access.logins.logout(cookie));
+    // As many logins can end as somebody could open; with none to end, this would be an entry for nothing.
+    if (!ended) admitMaking(access, principal);
+    deleteCookie(context, COOKIE, { path: '/' });
+    return context.body(null, 204);
+  });
+
+  routes.add(accessRoutes.EndLogins, async ({ params, principal, about }) => {
+    about({ target: params.user });
+    admitMaking(access, principal);
+    await access.logins.logoutUser(principal, params.user);
+    return undefined;
+  });
+}
+
+function addUserRoutes({ routes, access, models, profiles, host, forwarder }: ServerContext): void {
+  routes.add(accessRoutes.CreateUserRoute, async ({ body, principal, about }) => {
+    about({ target: body.name });
+    return await access.users.create(principal, body);
+  });
+
+  routes.add(accessRoutes.ListUsers, async ({ query: { after, limit }, principal }) => {
+    const { items, next } = await access.users.list(principal, { limit, ...(after === undefined ? {} : { after }) });
+    return { users: items, ...(next === undefined ? {} : { next }) };
+  });
+
+  routes.add(accessRoutes.GetUser, async ({ params, principal }) => access.users.get(principal, params.user));
+
+  routes.add(accessRoutes.UpdateUserRoute, async ({ params, body, principal, about }) => {
+    about({ target: params.user });
+    const { role, disabled, quotas } = body;
+    return await access.users.update(principal, params.user, {
+      ...(role === undefined ? {} : { role }),
+      ...(disabled === undefined ? {} : { disabled }),
+      ...(quotas === undefined ? {} : { quotas }),
+    });
+  });
+
+  routes.add(accessRoutes.DeleteUser, async ({ params, principal, about, context }) => {
+    about({ target: params.user });
+    const { id } = await access.users.get(principal, params.user);
+    // Nobody comes in as this user while its sessions go.
+    await access.users.update(principal, id, { disabled: true });
+    for (const session of (await sessionsWithForks(host, id)).toReversed()) {
+      if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
+    }
+    await host.deleteUserData(id);
+    await models.forgetUser(id);
+    await profiles.deleteAll(id);
+    await access.users.delete(principal, id);
+    return undefined;
+  });
+}
+
+function addTokenRoutes({ routes, access }: ServerContext): void {
+  routes.add(accessRoutes.CreateTokenRoute, async ({ body: { name, user, scopes, expiresInMs }, principal, about }) => {
+    admitMaking(access, principal);
+    const made = await access.tokens.create(principal, {
+      name,
+      ...(user === undefined ? {} : { user }),
+      ...(scopes === undefined ? {} : { scopes }),
+      ...(expiresInMs === undefined ? {} : { expiresInMs }),
+    });
+    about({ target: made.info.id });
+    return made;
+  });
+
+  routes.add(accessRoutes.ListTokens, async ({ query: { user }, principal }) => ({
+    tokens: await access.tokens.list(principal, user === undefined ? {} : { user }),
+  }));
+
+  routes.add(accessRoutes.RevokeToken, async ({ params, principal, about }) => {
+    about({ target: params.token });
+    await access.tokens.revoke(principal, params.token);
+    return undefined;
+  });
+}
+
+/** Each is an entry in the audit log, which not even a viewer may fill. Administrators make them for all others. */
+function admitMaking({ credentialRates }: ServerContext['access'], { userId, scopes }: Principal): void {
+  if (!scopes.includes('admin')) credentialRates.admit(`made by ${userId}`, MAKING_COST);
+}
+
+function meOf({ userId, userName, role, scopes }: Principal, csrf?: string) {
+  return { userId, userName, role, scopes, ...(csrf === undefined ? {} : { csrf }) };
+}
+
+/** No script reads it, and no other site sends it. */
+function keepCookie(context: RequestContext, { cookie, expiresAt }: BrowserLogin): void {
+  const attributes = { path: '/', httpOnly: true, sameSite: 'Strict', secure: isTls(context.env) } as const;
+  setCookie(context, COOKIE, cookie, { ...attributes, expires: new Date(expiresAt) });
+}
+
+export function addCredentialRoutes({ routes, models: { credentials } }: ServerContext): void {
+  routes.add(
+    credentialRoutes.SetCredentialRoute,
+    async ({ params: { provider }, body: { value, user }, principal, about }) => {
+      about({ target: targetOf(provider, user) });
+      return await credentials.set(principal, provider, value, user);
+    },
+  );
+
+  routes.add(credentialRoutes.ListCredentials, async ({ query: { user }, principal }) => ({
+    credentials: await credentials.list(principal, user),
+  }));
+
+  routes.add(credentialRoutes.DeleteCredential, async ({ params: { provider }, query: { user }, principal, about }) => {
+    about({ target: targetOf(provider, user) });
+    await credentials.delete(principal, provider, user);
+    return undefined;
+  });
+
+  routes.add(credentialRoutes.RotateCredentials, async ({ principal }) => credentials.rotate(principal));
+}
+
+const targetOf = (provider: string, user: string | undefined): string =>
+  user === undefined ? provider : `${provider} of ${user}`;

@@ -1,0 +1,167 @@
+/** Handlers for coding agents: prompts, turns, profiles, permissions. */
+
+import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
+import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
+import * as permissionRoutes from '../../../protocol/api/agent-routes.ts';
+import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
+import { requireScope } from '../../access/authorization.ts';
+import type { PromptRequest } from '../../turns/session-turns.ts';
+import { readConversationState } from '../../turns/turn-records.ts';
+import { negotiateFormat, streamEvents } from '../event-stream.ts';
+import { abortConnection } from '../request-context.ts';
+import { idempotencyKeyOf } from '../router.ts';
+import type { ServerContext } from '../server-context.ts';
+
+export function addAgentRoutes(service: ServerContext): void {
+  const { routes, host, profiles, models, codingAgents, storageQuota: room } = service;
+
+  routes.session(agentRoutes.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
+    const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
+    // What it writes and says is kept, and how much that will be is known to nobody.
+    await room.admit(info.ownerId);
+    const content = profile === undefined ? undefined : await profiles.get(principal.userId, profile);
+    const session = await host.open(info.id);
+    // Whoever only wanted to start it may go.
+    const gone = stopWhenGone ? new AbortController() : undefined;
+    const wish: PromptRequest = {
+      ...wanted,
+      by: principal.userId,
+      profile: content && { name: content.name, content: content.profile },
+      idempotencyKey: idempotencyKeyOf(context),
+      signal: gone?.signal,
+    };
+    if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
+    const form = negotiateFormat(context.req.header('accept'));
+    if (form !== 'json') service.followers.check(principal);
+    const { turn, joined, info: accepted, started, ended } = await session.turns.prompt(wish);
+    if (form === 'json') return { ...(wait ? await ended : accepted), joined };
+    about({ target: turn }, ended);
+    return streamEvents(service, session, {
+      form,
+      // Told at once that it was accepted, however long it waits.
+      after: started.then((firstSeq) => firstSeq - 1),
+      turn,
+      principal,
+      recheck,
+      cut: () => abortConnection(context.env),
+      onGone: () => gone?.abort(),
+    });
+  });
+
+  routes.session(agentRoutes.StopAgent, async ({ info, body }) => {
+    const session = await host.open(info.id);
+    return { turns: [...(await session.turns.stop(body))] };
+  });
+
+  routes.session(agentRoutes.ListCodingAgents, async () => ({ agents: await codingAgents() }));
+
+  routes.session(agentRoutes.WarmAgent, async ({ info, params, principal }) => {
+    const session = await host.open(info.id);
+    return { warm: await session.turns.prestart({ agent: params.agent, by: principal.userId }) };
+  });
+
+  routes.session(agentRoutes.ListTurns, async ({ info, query }) => {
+    const session = await host.open(info.id);
+    return await session.turns.list(query);
+  });
+
+  routes.session(agentRoutes.GetTurn, async ({ info, params }) => {
+    const session = await host.open(info.id);
+    return await session.turns.get(params.turn);
+  });
+
+  routes.session(agentRoutes.ReadTranscript, async ({ info, query }) => {
+    const session = await host.open(info.id);
+    return await session.turns.transcript(query.conversation);
+  });
+
+  routes.session(ReadConversation, async ({ info }) => await readConversationState(await host.open(info.id)));
+
+  routes.session(agentRoutes.ReadUsage, async ({ info }) => await models.usage.session(info.id));
+
+  routes.add(agentRoutes.ReadOwnUsage, async ({ principal, query }) => {
+    requireScope(principal, 'view');
+    return { days: await models.usage.user(principal.userId, query) };
+  });
+}
+
+export function addProfileRoutes({ routes, profiles }: ServerContext): void {
+  routes.add(agentRoutes.ListProfiles, async ({ principal }) => {
+    requireScope(principal, 'view');
+    return { profiles: await profiles.list(principal.userId) };
+  });
+
+  routes.add(agentRoutes.GetProfile, async ({ principal, params: { name } }) => {
+    requireScope(principal, 'view');
+    return await profiles.get(principal.userId, name);
+  });
+
+  routes.add(agentRoutes.PutProfile, async ({ principal, params: { name }, body, about }) => {
+    requireScope(principal, 'manage');
+    about({ target: name });
+    return await profiles.put(principal.userId, name, body);
+  });
+
+  routes.add(agentRoutes.DeleteProfile, async ({ principal, params: { name }, about }) => {
+    requireScope(principal, 'manage');
+    about({ target: name });
+    await profiles.delete(principal.userId, name);
+    return undefined;
+  });
+}
+
+export function addPermissionRoutes(service: ServerContext): void {
+  const { routes, host } = service;
+
+  routes.session(permissionRoutes.ListPermissions, async ({ info, query }) => {
+    const { permissions } = await host.open(info.id);
+    return { permissions: await permissions.list(query.state) };
+  });
+
+  routes.session(permissionRoutes.GetPermission, async ({ info, params }) => {
+    const { permissions } = await host.open(info.id);
+    return await permissions.get(params.permission);
+  });
+
+  routes.session(
+    permissionRoutes.DecidePermission,
+    async ({ info, params: { permission }, body, principal, about }) => {
+      about({ target: permission });
+      const { permissions } = await host.open(info.id);
+      if (body.decision !== 'abstain') return await permissions.decide(principal.userId, permission, body);
+      const found = await permissions.get(permission);
+      permissions.abstain(permission, body.attendant);
+      return found;
+    },
+  );
+
+  routes.session(permissionRoutes.ListSessionRules, async ({ info }) => {
+    const { permissions } = await host.open(info.id);
+    return { rules: await permissions.rules() };
+  });
+
+  routes.session(permissionRoutes.DeleteSessionRule, async ({ info, params, about }) => {
+    about({ target: params.rule });
+    const { permissions } = await host.open(info.id);
+    await permissions.deleteRule(params.rule);
+    return undefined;
+  });
+
+  routes.add(permissionRoutes.ListRules, async ({ principal }) => ({
+    rules: await host.rulesOf(principal.userId).list(),
+  }));
+
+  routes.add(permissionRoutes.AddRule, async ({ principal, body, about }) => {
+    requireScope(principal, 'use');
+    const rule = await host.rulesOf(principal.userId).add(body, principal.userId);
+    about({ target: rule.id });
+    return rule;
+  });
+
+  routes.add(permissionRoutes.DeleteRule, async ({ principal, params, about }) => {
+    requireScope(principal, 'use');
+    about({ target: params.rule });
+    await host.rulesOf(principal.userId).delete(params.rule);
+    return undefined;
+  });
+}

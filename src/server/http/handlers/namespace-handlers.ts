@@ -1,0 +1,263 @@
+/** Handlers for tools, skills, artifacts and packages. */
+
+import * as wire from '../../../protocol/api/namespace-routes.ts';
+import * as namespaceRoutes from '../../../protocol/api/namespace-routes.ts';
+import { CellaError } from '../../../protocol/errors.ts';
+import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
+import { valueFromWire } from '../../../protocol/py-values.ts';
+import type { SessionInfo } from '../../../protocol/session-info.ts';
+import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
+import { requireScope } from '../../access/authorization.ts';
+import { toWireInSlices } from '../../json-pieces.ts';
+import { wakeSession } from '../../quotas/admission.ts';
+import { downloadResponse, uploadedChunks } from '../bodies.ts';
+import { type DepsWork, withProgress } from '../event-stream.ts';
+import { abortConnection, type RequestContext } from '../request-context.ts';
+import type { ServerContext } from '../server-context.ts';
+
+type Api = (info: SessionInfo) => Promise<SessionApi>;
+/** To look at what there is: no kernel wakes for that. */
+type Look = <T>(info: SessionInfo, work: (things: NamespacesApi) => Promise<T>) => Promise<T>;
+
+export function addNamespaceRoutes(service: ServerContext): void {
+  const { routes, storageQuota: room, host } = service;
+  const api: Api = (info) => wakeSession(service, info);
+  const look: Look = async ({ id, ownerId }, work) => {
+    await using things = await host.namespaces(ownerId, id);
+    return await work(things);
+  };
+  addToolRoutes(routes, api, look);
+  addSkillRoutes(routes, api, look, room);
+  addArtifactRoutes(routes, api, look, room);
+  addDepsRoutes(service, api, look);
+  routes.add(namespaceRoutes.ListThings, async ({ principal, query: { only, ...page } }) => {
+    requireScope(principal, 'use');
+    if (page.after !== undefined && only === undefined) {
+      throw new CellaError('INVALID_REQUEST', 'after: goes on in one kind of things. Say which by `only`.');
+    }
+    await using things = await host.namespaces(principal.userId);
+    return await contentsOf(things, only, page);
+  });
+}
+
+function addToolRoutes(routes: ServerContext['routes'], api: Api, look: Look): void {
+  routes.session(namespaceRoutes.ListTools, ({ info, query: { q, ...page } }) =>
+    look(info, async ({ tools }) => {
+      if (q !== undefined) return { tools: (await tools.search(q, { limit: foundOf(page) })).map(plain) };
+      const { items, next } = pageOf((await tools.list()).toSorted(byName), page);
+      return { tools: items.map(plain), ...next };
+    }),
+  );
+  routes.session(namespaceRoutes.ToolProblems, ({ info }) =>
+    look(info, async ({ tools }) => ({ problems: await tools.problems() })),
+  );
+  routes.session(
+    namespaceRoutes.AddTool,
+    async ({ info, body: { yaml, replace = false, where }, principal, about }) => {
+      requireScope(principal, 'admin');
+      const added = await (await api(info)).tools.add(yaml, { replace, ...(where === undefined ? {} : { where }) });
+      about({ target: added.name });
+      return plain(added);
+    },
+  );
+  routes.session(namespaceRoutes.RemoveTool, async ({ info, params, principal, about }) => {
+    requireScope(principal, 'admin');
+    about({ target: params.name });
+    return { removed: await (await api(info)).tools.remove(params.name) };
+  });
+  routes.session(namespaceRoutes.GetTool, ({ info, params }) =>
+    look(info, async ({ tools }) => plain(await tools.describe(params.name))),
+  );
+  routes.session(namespaceRoutes.CallTool, async ({ info, params, body, about, context }) => {
+    about({ target: params.name });
+    const { recipe, positional = [], named = {}, approved = false } = body;
+    const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
+    const value = await (await api(info)).tools.call(params.name, values, {
+      ...(recipe === undefined ? {} : { recipe }),
+      positional: positional.map(valueFromWire),
+      approved,
+      signal: context.req.raw.signal,
+    });
+    return { value: await toWireInSlices(value) };
+  });
+}
+
+function addSkillRoutes(
+  routes: ServerContext['routes'],
+  api: Api,
+  look: Look,
+  room: ServerContext['storageQuota'],
+): void {
+  routes.session(namespaceRoutes.ListSkills, ({ info, query: { q, ...page } }) =>
+    look(info, async ({ skills }) => {
+      if (q !== undefined) return { skills: (await skills.search(q, { limit: foundOf(page) })).map(plain) };
+      const { items, next } = pageOf(await skills.list(), page);
+      return { skills: items.map(plain), ...next };
+    }),
+  );
+  routes.session(namespaceRoutes.SkillProblems, ({ info }) =>
+    look(info, async ({ skills }) => ({ problems: await skills.problems() })),
+  );
+  routes.session(namespaceRoutes.GetSkill, ({ info, params }) =>
+    look(info, async ({ skills }) => plain(await skills.get(params.name))),
+  );
+  routes.session(
+    namespaceRoutes.CreateSkill,
+    async ({ info, body: { name, source, description, replace = false }, about }) => {
+      about({ target: name });
+      await room.admit(info.ownerId, Buffer.byteLength(source));
+      const skill = { name, source, ...(description === undefined ? {} : { description }) };
+      return plain(await (await api(info)).skills.create(skill, { replace }));
+    },
+  );
+  routes.session(namespaceRoutes.DeleteSkill, async ({ info, params, about }) => {
+    about({ target: params.name });
+    await (await api(info)).skills.delete(params.name);
+    return undefined;
+  });
+}
+
+function addArtifactRoutes(
+  routes: ServerContext['routes'],
+  api: Api,
+  look: Look,
+  room: ServerContext['storageQuota'],
+): void {
+  routes.session(namespaceRoutes.ListArtifacts, ({ info, query }) =>
+    look(info, async ({ artifacts }) => {
+      const { items, next } = await artifactsOf(artifacts, query);
+      return { artifacts: items, ...next };
+    }),
+  );
+  routes.session(namespaceRoutes.GetArtifact, ({ info, params }) =>
+    look(info, ({ artifacts }) => artifacts.get(params.name)),
+  );
+  routes.session(namespaceRoutes.LoadArtifact, async ({ info, params, context }) => {
+    const { info: artifact, chunks } = await (await api(info)).artifacts.load(params.name);
+    const { size: bytes, name, mediaType } = artifact;
+    return downloadResponse(chunks, { bytes, name, mediaType, cut: () => abortConnection(context.env) });
+  });
+  routes.session(namespaceRoutes.SaveArtifact, async ({ info, params, query, context, about }) => {
+    about({ target: params.name });
+    const { type, mediaType, description, metadata } = query;
+    const chunks = await uploadedChunks(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
+    const facts = {
+      type,
+      mediaType,
+      ...(description === undefined ? {} : { description }),
+      ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
+    };
+    return await (await api(info)).artifacts.save(params.name, chunks, facts);
+  });
+  routes.session(namespaceRoutes.DeleteArtifact, async ({ info, params, about }) => {
+    about({ target: params.name });
+    await (await api(info)).artifacts.delete(params.name);
+    return undefined;
+  });
+}
+
+function metadataOf(text: string): ArtifactFacts['metadata'] {
+  try {
+    return ArtifactFacts.shape.metadata.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new CellaError('INVALID_REQUEST', 'metadata: must be a JSON object.', { cause });
+  }
+}
+
+function addDepsRoutes(service: ServerContext, api: Api, look: Look): void {
+  const { routes, host } = service;
+  /** Kernels that live find what has changed, too. */
+  const change = async (info: SessionInfo, context: RequestContext, work: (deps: DepsApi) => DepsWork) => {
+    const { deps } = await api(info);
+    return await withProgress(service, context, async (options) => {
+      const result = await work(deps)(options);
+      if (result.installed.length + (result.removed?.length ?? 0) > 0) await host.refreshPackages(info.ownerId);
+      return result;
+    });
+  };
+  routes.session(namespaceRoutes.ListDeps, ({ info }) => look(info, async ({ deps }) => ({ deps: await deps.list() })));
+  routes.session(namespaceRoutes.DepsStatus, async ({ info }) => (await api(info)).deps.status());
+  routes.session(namespaceRoutes.AddDeps, async ({ info, body: { requirements }, about, context }) => {
+    about({ target: requirements.join(' ').slice(0, 500) });
+    checkUnlocked(info);
+    return await change(info, context, (deps) => (options) => deps.add(requirements, options));
+  });
+  routes.session(namespaceRoutes.RemoveDep, async ({ info, params: { name }, about, context }) => {
+    about({ target: name });
+    checkUnlocked(info);
+    return await change(info, context, (deps) => (options) => deps.remove(name, options));
+  });
+  routes.session(namespaceRoutes.SyncDeps, async ({ info, context }) =>
+    change(info, context, (deps) => (options) => deps.sync(options)),
+  );
+}
+
+function checkUnlocked({ settings }: SessionInfo): void {
+  if (settings.allowRuntimeDeps !== false) return;
+  throw new CellaError('DEPS_LOCKED', 'The packages of this session are locked.');
+}
+
+/** All that a user has, or one kind of it: a page of each. */
+async function contentsOf(
+  { tools, skills, artifacts, deps }: NamespacesApi,
+  only: namespaceRoutes.ThingKind | undefined,
+  page: NamespacePage,
+) {
+  const wants = (kind: namespaceRoutes.ThingKind) => only === undefined || only === kind;
+  const [ofTools, ofSkills, ofArtifacts] = [
+    pageOf(wants('tools') ? (await tools.list()).toSorted(byName) : [], page),
+    pageOf(wants('skills') ? await skills.list() : [], page),
+    wants('artifacts') ? await artifactsOf(artifacts, page) : pageOf([], page),
+  ];
+  const next = { tools: ofTools.next.next, skills: ofSkills.next.next, artifacts: ofArtifacts.next.next };
+  const more = Object.entries(next).filter(([, name]) => name !== undefined);
+  return {
+    tools: ofTools.items.map(plain),
+    toolProblems: wants('tools') ? await tools.problems() : [],
+    skills: ofSkills.items.map(plain),
+    skillProblems: wants('skills') ? await skills.problems() : [],
+    artifacts: ofArtifacts.items,
+    deps: wants('deps') ? await deps.list() : [],
+    ...(more.length > 0 && { next: Object.fromEntries(more) }),
+  };
+}
+
+interface NamespacePage {
+  readonly after?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+const MOST_IN_PAGE = 1000;
+const MOST_FOUND = 100;
+const FOUND = 20;
+
+const foundOf = ({ limit = FOUND }: NamespacePage): number => Math.min(limit, MOST_FOUND);
+
+/** As skills and artifacts are; tools are listed as people sort. */
+const byName = (one: { readonly name: string }, other: { readonly name: string }) => (one.name < other.name ? -1 : 1);
+
+/** Of what is there by name. */
+function pageOf<T extends { readonly name: string }>(
+  all: readonly T[],
+  { after = '', limit = MOST_IN_PAGE }: NamespacePage,
+) {
+  const rest = after === '' ? all : all.filter(({ name }) => name > after);
+  return { items: rest.slice(0, limit), next: nextOf(rest, limit) };
+}
+
+/** One more than asked for tells whether there is another page. */
+async function artifactsOf(artifacts: NamespacesApi['artifacts'], { after, limit = MOST_IN_PAGE }: NamespacePage) {
+  const found = await artifacts.list({ after, limit: limit + 1 });
+  return { items: found.slice(0, limit), next: nextOf(found, limit) };
+}
+
+function nextOf(rest: readonly { readonly name: string }[], limit: number): { readonly next?: string } {
+  const last = rest.length > limit ? rest[limit - 1] : undefined;
+  return last ? { next: last.name } : {};
+}
+
+/** As an object of the wire: what else it tells goes along. */
+function plain<T extends object>(value: T): Record<string, unknown> & T {
+  const more: Record<string, unknown> = {};
+  return Object.assign(more, value);
+}

@@ -1,0 +1,200 @@
+/** Handlers for sessions and the state of their kernels. */
+
+import type { Share } from '../../../protocol/access-models.ts';
+import type { ShareWish } from '../../../protocol/api/session-routes.ts';
+import * as sessionRoutes from '../../../protocol/api/session-routes.ts';
+import * as state from '../../../protocol/api/session-routes.ts';
+import * as introspectionRoutes from '../../../protocol/api/session-routes.ts';
+import * as stateRoutes from '../../../protocol/api/session-routes.ts';
+import { CellaError } from '../../../protocol/errors.ts';
+import { type SessionInfo, SessionSettings } from '../../../protocol/session-info.ts';
+import type { SessionApi } from '../../../session/api.ts';
+import type { Privilege } from '../../../settings/settings-table.ts';
+import type { AccessControl } from '../../access/access-control.ts';
+import { type Principal, requireScope, rightOf } from '../../access/authorization.ts';
+import { wakeSession } from '../../quotas/admission.ts';
+import type { ServerContext } from '../server-context.ts';
+
+export function addSessionRoutes(service: ServerContext): void {
+  const { routes, host, access, kernels, membersMay } = service;
+
+  routes.add(sessionRoutes.CreateSession, async ({ body = {}, principal, about, context }) => {
+    requireScope(principal, 'manage');
+    checkPrivileges(principal, body, membersMay);
+    const { shares, ...wanted } = body;
+    const given = { ...wanted, ...(await resolveShares(shares, access.users)) };
+    const { session, created } = await host.create(principal.userId, given);
+    about({ session: session.id });
+    return created ? session : context.json(session, 200);
+  });
+
+  routes.add(sessionRoutes.ListSessions, async ({ query, principal }) => {
+    requireScope(principal, 'view');
+    const { label, owner, ...wanted } = query;
+    const labels = label === undefined ? {} : { labels: labelsOf(label) };
+    const ownerId = owner === undefined ? undefined : ((await access.users.find(owner))?.id ?? owner);
+    return await host.list(
+      { ...wanted, ...labels, ...(ownerId === undefined ? {} : { ownerId }) },
+      (session) => rightOf(principal, session.ownerId, session.shares) !== undefined,
+      principal.scopes.includes('admin') ? undefined : principal,
+    );
+  });
+
+  routes.add(sessionRoutes.ListAgents, async ({ principal }) => {
+    requireScope(principal, 'view');
+    return { agents: await host.agents(principal.userId) };
+  });
+
+  routes.session(sessionRoutes.GetSession, async ({ info }) => info);
+
+  routes.session(sessionRoutes.UpdateSession, async ({ info, body, principal }) => {
+    const { shares, ...wanted } = body;
+    if (wanted.limits) await kernels.admitChange(info, SessionSettings.shape.limits.parse(wanted.limits));
+    const change = { ...wanted, ...(await resolveShares(shares, access.users)) };
+    return await host.update(info.id, change, { by: principal.userId });
+  });
+
+  routes.session(sessionRoutes.DeleteSession, async ({ info }) => {
+    await host.delete(info.id);
+    return undefined;
+  });
+
+  routes.session(sessionRoutes.ConfirmFork, async ({ info, principal }) => {
+    // What it lets the code use is the owner's, and nobody else's to give.
+    if (principal.userId !== info.ownerId) {
+      throw new CellaError('FORBIDDEN', `Only its owner confirms session ${info.id}.`, {
+        advice: `Ask its owner, ${info.ownerId.split('~', 1)[0]}, to confirm it.`,
+        details: { session: info.id },
+      });
+    }
+    return await host.confirm(info.id, { by: principal.userId });
+  });
+
+  routes.session(sessionRoutes.ForkSession, async ({ info, body, principal, about }) => {
+    requireScope(principal, 'manage');
+    // It is the forker's own from here on, with all that its parent was allowed.
+    checkPrivileges(principal, info.settings, membersMay);
+    await kernels.admit(info);
+    await kernels.admitFork(info, principal.userId);
+    const forked = await host.fork(info.id, principal.userId, body);
+    about({ target: forked.id });
+    return forked;
+  });
+}
+
+function labelsOf(given: string | string[]): Record<string, string> {
+  return Object.fromEntries(
+    [given].flat().map((label) => {
+      const [name = '', ...value] = label.split('=');
+      if (value.length === 0) throw new CellaError('INVALID_REQUEST', 'label: must be written as name=value.');
+      return [name, value.join('=')];
+    }),
+  );
+}
+
+export function addStateRoutes(service: ServerContext): void {
+  const { routes, host, storageQuota: room } = service;
+  const api = (info: SessionInfo): Promise<SessionApi> => wakeSession(service, info);
+
+  routes.session(introspectionRoutes.CompleteCode, async ({ info, body }) =>
+    (await api(info)).complete(body.code, body.cursor),
+  );
+  routes.session(introspectionRoutes.InspectCode, async ({ info, body }) =>
+    (await api(info)).inspect(body.code, body.cursor),
+  );
+  routes.session(introspectionRoutes.IsComplete, async ({ info, body }) => (await api(info)).isComplete(body.code));
+  routes.session(introspectionRoutes.ListVariables, async ({ info }) => ({
+    variables: await (await api(info)).variables(),
+  }));
+  routes.session(introspectionRoutes.ReadHistory, async ({ info }) => ({
+    history: [...(await (await host.open(info.id)).history())],
+  }));
+
+  routes.session(stateRoutes.CreateCheckpoint, async ({ info, body: { name, durable }, about }) => {
+    await room.admit(info.ownerId);
+    const made = await (await api(info)).checkpoint({
+      ...(name === undefined ? {} : { name }),
+      ...(durable === undefined ? {} : { durable }),
+    });
+    about({ target: made.id });
+    room.took(info.ownerId, made.bytes ?? 0);
+    return made;
+  });
+  routes.session(stateRoutes.ListCheckpoints, async ({ info }) => ({
+    checkpoints: await (await api(info)).checkpoints(),
+  }));
+  routes.session(stateRoutes.RestoreCheckpoint, async ({ info, params, about }) => {
+    about({ target: params.checkpoint });
+    return await (await api(info)).restore(params.checkpoint);
+  });
+  routes.session(stateRoutes.DeleteCheckpoint, async ({ info, params, about }) => {
+    about({ target: params.checkpoint });
+    await (await api(info)).deleteCheckpoint(params.checkpoint);
+    return undefined;
+  });
+
+  const acts: readonly [typeof stateRoutes.CommitTransaction, (session: SessionApi) => Promise<void>][] = [
+    [stateRoutes.CommitTransaction, (session) => session.commit()],
+    [stateRoutes.RollbackTransaction, (session) => session.rollback()],
+    [stateRoutes.UndoCell, (session) => session.undo()],
+    [stateRoutes.SaveSession, (session) => session.save()],
+    [stateRoutes.HibernateSession, (session) => session.hibernate()],
+    [stateRoutes.ResetSession, (session) => session.reset()],
+    [stateRoutes.RestartSession, (session) => session.restart()],
+  ];
+  for (const [endpoint, act] of acts) {
+    routes.session(endpoint, async ({ info }) => {
+      await act(await api(info));
+      return undefined;
+    });
+  }
+}
+
+type PrivilegedSettings = Pick<SessionSettings, 'executor' | 'sandbox' | 'cwd'>;
+
+function checkPrivileges(
+  principal: Principal,
+  asked: PrivilegedSettings,
+  membersMay: readonly Privilege[],
+): void {
+  // Of an administrator's token only what it was made for.
+  if (principal.scopes.includes('admin')) return;
+  const missing = [...neededFor(asked)].find(([privilege]) => !membersMay.includes(privilege));
+  if (!missing) return;
+  const [privilege, what] = missing;
+  const message = `${what} is for administrators here, or for all with \`cella serve --members-may ${privilege}\`.`;
+  throw new CellaError('FORBIDDEN', message, { details: { privilege } });
+}
+
+function* neededFor({ executor, sandbox, cwd }: PrivilegedSettings): Iterable<[Privilege, string]> {
+  if (executor === 'in-process') yield ['in-process', 'The executor `in-process`'];
+  if (sandbox === 'off') yield ['unsandboxed', 'Code without a sandbox'];
+  if (cwd !== undefined) yield ['folders', 'A folder of the machine as `cwd`'];
+  if (typeof sandbox !== 'object') return;
+  if ((sandbox.readable?.length ?? 0) + (sandbox.writable?.length ?? 0) > 0) {
+    yield ['folders', 'A folder of the machine in the sandbox'];
+  }
+  if (sandbox.network === 'host') yield ['network', 'The network of the machine'];
+  // A list may name hosts that only this machine can reach.
+  else if (sandbox.network !== undefined && sandbox.network !== 'none')
+    yield ['network', 'A network with a list of hosts'];
+  // Without control groups, limits hold for each process and not for all together.
+  if (sandbox.cgroup === 'if-available') yield ['unsandboxed', 'A sandbox without control groups'];
+}
+
+/** Undefined where nothing was said of shares. */
+async function resolveShares(
+  wishes: readonly ShareWish[] | undefined,
+  users: AccessControl['users'],
+): Promise<{ shares?: Share[] }> {
+  if (wishes === undefined) return {};
+  return { shares: await Promise.all(wishes.map((wish) => resolveShare(wish, users))) };
+}
+
+async function resolveShare(wish: ShareWish, users: AccessControl['users']): Promise<Share> {
+  if ('role' in wish) return wish;
+  const named = 'user' in wish ? wish.user : wish.userId;
+  const user = await users.find(named);
+  if (user) return { userId: user.id, userName: user.name, right: wish.right };
+  throw new CellaError('INVALID_REQUEST', `shares: there is no user ${JSON.stringify(named)}.`);
+}

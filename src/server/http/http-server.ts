@@ -1,0 +1,165 @@
+/** The HTTP server: listens on a Unix socket in the data folder and, if asked for, on a TCP port; drains and closes. */
+
+import { once } from 'node:events';
+import { chmodSync, lstatSync, renameSync, rmSync } from 'node:fs';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import { buildApp } from './app.ts';
+import { createNodeServer } from './node-adapter.ts';
+import { defaultLimits, type HttpLimits, type HttpServerOptions } from './server-context.ts';
+
+/** The longest path that a Unix socket can have. */
+const MOST_SOCKET_PATH = 107;
+
+export class HttpServer implements AsyncDisposable {
+  readonly #servers: Server[] = [];
+  readonly #stopping = new AbortController();
+  readonly #ending = new AbortController();
+  readonly #options: HttpServerOptions;
+  readonly #fetch: Parameters<typeof createNodeServer>[0]['fetch'];
+  #port: number | undefined;
+  #atSocket: { readonly path: string; readonly inode: number } | undefined;
+  #closing: Promise<void> | undefined;
+
+  private constructor(options: HttpServerOptions) {
+    this.#options = options;
+    this.#fetch = buildApp(options, { stopping: this.#stopping.signal, ending: this.#ending.signal });
+  }
+
+  static async listen(options: HttpServerOptions): Promise<HttpServer> {
+    const server = new HttpServer(options);
+    try {
+      await server.#listen();
+      return server;
+    } catch (error) {
+      await server.close();
+      throw error;
+    }
+  }
+
+  /** As a person on this machine types it; that of a socket is no more than its name. */
+  get url(): string {
+    const { address, tls, socketPath } = this.#options;
+    if (this.#port === undefined) return `unix:${socketPath}`;
+    return toUrl({ address, port: this.#port, tls: tls !== undefined });
+  }
+
+  /** No new work from here on; clients that follow a session are told. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  /** Ends every connection, after the last answers are out. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #listen(): Promise<void> {
+    const { address, port, tls, socketPath, log } = this.#options;
+    if (port !== undefined) {
+      const network = this.#make('network', tls);
+      await startListening(network, () => network.listen(port, address), `${address}:${port}`);
+      this.#port = (network.address() as AddressInfo).port;
+    }
+    if (socketPath === undefined) return;
+    if (Buffer.byteLength(socketPath) > MOST_SOCKET_PATH) {
+      const problem = 'the data folder has too long a path for a socket in it';
+      if (port === undefined) throw new CellaError('INVALID_OPTIONS', `dataDir: ${problem}.`);
+      log.warn({ socketPath }, problem);
+      return;
+    }
+    // Whoever runs on this data folder alone may remove what an earlier daemon has left.
+    rmSync(socketPath, { force: true });
+    const local = this.#make('local');
+    // Made so that nobody else can open it, not even for the moment until its mode is set.
+    const before = process.umask(0o177);
+    // Under another name: Node removes what has the name that it was given, also if that is another server's by then.
+    const partial = join(dirname(socketPath), `d.${process.pid}`);
+    rmSync(partial, { force: true });
+    const bound = startListening(local, () => local.listen(partial), socketPath);
+    process.umask(before);
+    await bound;
+    chmodSync(partial, 0o600);
+    renameSync(partial, socketPath);
+    this.#atSocket = { path: socketPath, inode: lstatSync(socketPath).ino };
+  }
+
+  #make(door: 'network' | 'local', tls?: HttpServerOptions['tls']): Server {
+    const { log } = this.#options;
+    const onError = (error: unknown) => log.debug({ err: error }, 'a request that cannot be read');
+    const server = createNodeServer({
+      door,
+      fetch: this.#fetch,
+      frameLimitBytes: this.#limits.frameBytes,
+      tls,
+      onError,
+    });
+    this.#servers.push(server);
+    return server;
+  }
+
+  get #limits(): HttpLimits {
+    return { ...defaultLimits, ...this.#options.limits };
+  }
+
+  async #close(): Promise<void> {
+    this.#stopping.abort();
+    this.#ending.abort();
+    await Promise.all(this.#servers.map(closeGracefully));
+    const { path, inode } = this.#atSocket ?? {};
+    if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.ino === inode) rmSync(path, { force: true });
+  }
+}
+
+/** How long clients have to take the last of what they were sent. */
+const LAST_WORDS_MS = 2000;
+/** How often connections are closed whose last answer is out. */
+const IDLE_MS = 20;
+
+/** As a person on this machine types it. */
+function toUrl({ address, port, tls }: { address: string; port: number; tls: boolean }): string {
+  const anywhere = address === '0.0.0.0' || address === '::';
+  const name = anywhere ? '127.0.0.1' : address.includes(':') ? `[${address}]` : address;
+  return `${tls ? 'https' : 'http'}://${name}:${port}`;
+}
+
+async function startListening(server: Server, listen: () => unknown, where: string): Promise<void> {
+  const ready = once(server, 'listening');
+  listen();
+  await ready.catch((cause: NodeJS.ErrnoException) => {
+    throw new CellaError('INVALID_OPTIONS', `The server cannot listen at ${where}: ${problemOf(cause)}.`, { cause });
+  });
+}
+
+function problemOf({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case 'EADDRINUSE':
+      return 'another program does. End that one, or choose another port with --port; 0 is any that is free';
+    case 'EACCES':
+      return 'this user may not. Choose a port above 1023 with --port';
+    case 'EADDRNOTAVAIL':
+      return 'this machine has no such address. Choose another with --host';
+    default:
+      return message;
+  }
+}
+
+async function closeGracefully(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const closed = once(server, 'close');
+  server.close();
+  server.closeIdleConnections();
+  // Clients keep connections that were busy a moment before.
+  const idle = setInterval(() => server.closeIdleConnections(), IDLE_MS);
+  const late = setTimeout(() => server.closeAllConnections(), LAST_WORDS_MS);
+  await closed;
+  clearInterval(idle);
+  clearTimeout(late);
+}

@@ -1,0 +1,95 @@
+/** Writes requests to the audit log: who, what, which session, from where, and how it ended. */
+
+import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
+import type { ErrorCode } from '../../protocol/errors.ts';
+import { type AuditLog, authMethodText, type Refusal } from '../access/audit-log.ts';
+import { toCellaError } from './error-response.ts';
+import { clientAddress, type RequestContext } from './request-context.ts';
+
+export type AuditTarget = Pick<AuditEntry, 'session' | 'target'>;
+type RefusedTarget = AuditTarget &
+  Pick<Refusal, 'code' | 'detail' | 'outcome'> & { readonly action?: string | undefined };
+
+/** Of these the event log tells who did them, and their callers wait for milliseconds. */
+const HOT = new Set(['session.execute', 'session.input', 'session.interrupt']);
+/** What an error says by its code, where it does not name a kind itself: `details.refused`. */
+const KINDS: Partial<Record<ErrorCode, RefusalKind>> = {
+  UNAUTHENTICATED: 'token',
+  FORBIDDEN: 'forbidden',
+  NOT_FOUND: 'not_found',
+  QUOTA_EXCEEDED: 'quota',
+  RATE_LIMITED: 'rate',
+  APPROVAL_REFUSED: 'permission',
+  BYPASS_REFUSED: 'permission',
+};
+/** Asked for in a way that changes nothing, and that anybody can repeat as fast as they like. */
+const INVALID: ReadonlySet<ErrorCode> = new Set([
+  ...(['INVALID_REQUEST', 'INVALID_OPTIONS', 'INVALID_NAME', 'TOO_LARGE', 'NAME_TAKEN', 'USER_EXISTS'] as const),
+  ...(['SESSION_CONFLICT', 'IDEMPOTENCY_CONFLICT', 'ALREADY_RESOLVED', 'INPUT_NOT_PENDING', 'KERNEL_BUSY'] as const),
+  ...(['TOOL_NOT_FOUND', 'TOOL_INVALID', 'TOOL_ARGUMENTS', 'SKILL_NOT_FOUND', 'SKILL_INVALID'] as const),
+  ...(['ARTIFACT_NOT_FOUND', 'ARTIFACT_INVALID', 'ARTIFACT_TOO_LARGE', 'CHECKPOINT_NOT_FOUND'] as const),
+  ...(['DEPS_INVALID', 'DEPS_LOCKED', 'TRANSACTION_OPEN', 'NO_TRANSACTION', 'NOTHING_TO_UNDO'] as const),
+]);
+
+export class RequestAudit {
+  readonly #audit: AuditLog;
+
+  constructor(audit: AuditLog) {
+    this.#audit = audit;
+  }
+
+  async done(c: RequestContext, action: string | undefined, about: AuditTarget): Promise<void> {
+    // Whoever has answered it has written it down.
+    if (c.get('forwarded')) return;
+    if (action === undefined) return;
+    await this.#write(c, { ...this.#lineOf(c, about), action, outcome: 'ok' });
+  }
+
+  async failed(c: RequestContext, action: string | undefined, about: AuditTarget, error: unknown): Promise<void> {
+    const { code, details } = toCellaError(error, c.get('requestId'));
+    const byCode = KINDS[code];
+    const refused = RefusalKind.safeParse(details.refused).data ?? (byCode && action === 'login' ? 'login' : byCode);
+    // Whoever is refused must not be able to fill the log.
+    if (refused) return this.refused(c, refused, { ...about, action, code });
+    if (action === undefined || !c.get('principal')) return;
+    if (INVALID.has(code)) return this.refused(c, 'invalid', { ...about, action, code, outcome: 'failed' });
+    await this.#write(c, { ...this.#lineOf(c, about), action, outcome: 'failed', code });
+  }
+
+  /** Reads have no name in the log; where they are refused, their route is it. */
+  refused(c: RequestContext, kind: RefusalKind, { action, ...about }: RefusedTarget): void {
+    const route = `${c.req.method.toLowerCase()} ${c.get('route') ?? 'none'}`;
+    this.#audit.refused({ ...this.#lineOf(c, about), kind, action: action ?? route });
+  }
+
+  /** Of what is still under way. */
+  async settled(
+    c: RequestContext,
+    action: string | undefined,
+    about: AuditTarget,
+    work: Promise<unknown>,
+  ): Promise<void> {
+    await work.then(
+      () => this.done(c, action, about),
+      (error) => this.failed(c, action, about, error),
+    );
+  }
+
+  #lineOf(c: RequestContext, about: AuditTarget) {
+    const principal = c.get('principal');
+    const who = principal && {
+      userId: principal.userId,
+      userName: principal.userName,
+      credential: authMethodText(principal.authMethod),
+    };
+    return { ...who, from: clientAddress(c), ...about };
+  }
+
+  async #write(c: RequestContext, line: AuditEntry): Promise<void> {
+    const { action } = line;
+    const written = (HOT.has(action) ? this.#audit.appendSoon(line) : this.#audit.append(line)).catch((error) =>
+      c.get('log').error({ err: error, action }, 'the audit log could not be written'),
+    );
+    if (!HOT.has(action)) await written;
+  }
+}

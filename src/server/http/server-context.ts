@@ -1,0 +1,107 @@
+/** What the HTTP server is made from, what its handlers use, and its limits. */
+
+import type { Quotas } from '../../protocol/access-models.ts';
+import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
+import type { Privilege } from '../../settings/settings-table.ts';
+import type { AccessControl } from '../access/access-control.ts';
+import type { Peers } from '../cluster/peers.ts';
+import type { SessionForwarder } from '../cluster/session-forwarder.ts';
+import type { ModelService } from '../gateway/model-service.ts';
+import type { Logger } from '../logger.ts';
+import type { McpEndpoints } from '../mcp-endpoints.ts';
+import type { AgentMetrics, HttpMetrics } from '../metrics.ts';
+import type { KernelQuota } from '../quotas/kernel-quota.ts';
+import type { Followers } from '../request-limits.ts';
+import type { SessionManager } from '../sessions/session-types.ts';
+import type { StorageProbe } from '../storage-probe.ts';
+import type { AgentProfiles } from '../turns/agent-profiles.ts';
+import type { ServerControl } from './handlers/server-handlers.ts';
+import type { Router } from './router.ts';
+
+export interface StreamLimits {
+  /** How long a client may take to read what it was sent. */
+  readonly patienceMs: number;
+  /** How long a connection may be silent before a sign of life. */
+  readonly heartbeatMs: number;
+  /** How much may wait in the connection of one client. */
+  readonly bufferBytes: number;
+}
+
+/** Whether a user may store more: QUOTA_EXCEEDED where it may not. */
+interface Room {
+  /** `limits`: those of the user, where they are known already. */
+  admit(userId: string, bytes?: number, limits?: Quotas): Promise<void>;
+  /** Of something that was admitted before its size was known. */
+  took(userId: string, bytes: number): void;
+}
+
+export interface ServerContext {
+  readonly routes: Router;
+  readonly access: AccessControl;
+  readonly models: ModelService;
+  readonly host: SessionManager;
+  /** Where other servers share the storage. */
+  readonly forwarder: SessionForwarder | undefined;
+  readonly metrics: HttpMetrics;
+  readonly followers: Followers;
+  readonly kernels: KernelQuota;
+  /** What users have set up for agents. */
+  readonly profiles: AgentProfiles;
+  /** Those that there are, and whether they are installed here. */
+  readonly codingAgents: () => Promise<readonly CodingAgent[]>;
+  readonly storageQuota: Room;
+  readonly streams: StreamLimits;
+  readonly membersMay: readonly Privilege[];
+  /** Aborted when the server takes no new work, and has told so. */
+  readonly stopping: AbortSignal;
+  /** Aborted when the server ends: what goes on for long ends with it. */
+  readonly ending: AbortSignal;
+  readonly version: string;
+  /** Whether what is written arrives. */
+  readonly probe: StorageProbe;
+}
+
+export interface HttpServerOptions {
+  readonly access: AccessControl;
+  readonly models: ModelService;
+  readonly host: SessionManager;
+  readonly storageQuota: Room;
+  readonly log: Logger;
+  readonly version: string;
+  readonly address: string;
+  /** 0 for any that is free. Without it, there is the socket alone. */
+  readonly port?: number | undefined;
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  /** Names that it goes by beside its address. */
+  readonly names?: readonly string[] | undefined;
+  /** Where its Unix socket is to be. */
+  readonly socketPath?: string | undefined;
+  readonly membersMay?: readonly Privilege[] | undefined;
+  readonly limits?: Partial<HttpLimits> | undefined;
+  /** Without it, sessions are no MCP servers. */
+  readonly endpoints?: McpEndpoints | undefined;
+  readonly kernels: KernelQuota;
+  readonly profiles: AgentProfiles;
+  readonly codingAgents: ServerContext['codingAgents'];
+  readonly control: ServerControl;
+  readonly probe: ServerContext['probe'];
+  /** What is known of coding agents now. */
+  readonly agentMetrics: () => AgentMetrics;
+  /** The other servers of the same storage. */
+  readonly peers?: Peers | undefined;
+}
+
+export interface HttpLimits extends StreamLimits {
+  /** Of a body that is JSON. */
+  readonly bodyBytes: number;
+  /** Of a frame that a client sends. */
+  readonly frameBytes: number;
+}
+
+export const defaultLimits: HttpLimits = {
+  bodyBytes: 8 * 1024 * 1024,
+  frameBytes: 8 * 1024 * 1024,
+  patienceMs: 30_000,
+  heartbeatMs: 20_000,
+  bufferBytes: 1024 * 1024,
+};

@@ -1,0 +1,87 @@
+/** A client that reads slowly is waited for; one that does not read is let go. */
+
+import { expect, test, vi } from 'vitest';
+import type { WebSocket } from 'ws';
+import { Heartbeat, Outbox } from './socket-connection.ts';
+
+const limits = { patienceMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
+
+/** A connection in which so much waits; what is sent is taken when the test says so. */
+function slowClient() {
+  const state = { bufferedAmount: 100, taken: () => {} };
+  const socket = {
+    get bufferedAmount() {
+      return state.bufferedAmount;
+    },
+    send: (_data: unknown, done: () => void) => {
+      state.taken = done;
+    },
+  };
+  const onSlow = vi.fn<() => void>();
+  // Nothing else of it is used.
+  const outbox = new Outbox(socket as unknown as WebSocket, limits, new AbortController().signal, onSlow);
+  return { state, outbox, onSlow };
+}
+
+test('one that takes nothing is let go', async () => {
+  const { outbox, onSlow } = slowClient();
+  await outbox.sendBytes(Buffer.from('x'));
+  expect(onSlow).toHaveBeenCalledOnce();
+});
+
+test('one that takes a little each time keeps its place, however long all of it takes', async () => {
+  const { state, outbox, onSlow } = slowClient();
+  const sent = outbox.sendBytes(Buffer.from('x'));
+  const reading = setInterval(() => {
+    state.bufferedAmount -= 10;
+    if (state.bufferedAmount === 0) state.taken();
+  }, limits.patienceMs / 2);
+  await sent.finally(() => clearInterval(reading));
+  expect(onSlow).not.toHaveBeenCalled();
+  expect(state.bufferedAmount).toBe(0);
+});
+
+test('whoever sends to one that takes nothing waits: no more is kept for it than its buffer and one frame', async () => {
+  const [stuck, over] = [{ bufferedAmount: 0 }, new AbortController()];
+  const socket = Object.assign(stuck, {
+    send: (data: string) => {
+      stuck.bufferedAmount += data.length;
+    },
+  });
+  const some = { ...limits, bufferBytes: 1000 };
+  const outbox = new Outbox(socket as unknown as WebSocket, some, over.signal, () => over.abort());
+  for (let n = 0; n < 100; n++) await outbox.send({ type: 'reply', id: n, result: 'x'.repeat(400) });
+  expect(over.signal.aborted).toBe(true);
+  expect(stuck.bufferedAmount).toBeGreaterThan(some.bufferBytes);
+  expect(stuck.bufferedAmount).toBeLessThan(some.bufferBytes + 600);
+});
+
+const quiet = { room: true, listening: true };
+
+test('one that answers is asked again and again', () => {
+  const pulse = new Heartbeat();
+  for (let beat = 0; beat < 5; beat++) {
+    expect(pulse.beat(quiet)).toBe('ask');
+    pulse.heard();
+  }
+});
+
+test('one that was asked and gives no sign is let go', () => {
+  const pulse = new Heartbeat();
+  expect(pulse.beat(quiet)).toBe('ask');
+  expect(pulse.beat(quiet)).toBe('let go');
+});
+
+test('one that could not be asked, while much was on its way to it, is not missed', () => {
+  const pulse = new Heartbeat();
+  expect(pulse.beat({ ...quiet, room: false })).toBe('wait');
+  expect(pulse.beat({ ...quiet, room: false })).toBe('wait');
+  expect(pulse.beat(quiet)).toBe('ask');
+  expect(pulse.beat(quiet)).toBe('let go');
+});
+
+test('one that is not listened to cannot say', () => {
+  const pulse = new Heartbeat();
+  expect(pulse.beat({ ...quiet, listening: false })).toBe('ask');
+  expect(pulse.beat(quiet)).toBe('ask');
+});

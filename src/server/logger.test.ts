@@ -1,0 +1,90 @@
+import { execFileSync } from 'node:child_process';
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { LogLines, openLogs } from './logger.ts';
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cella-logs-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A pipe that is written to without blocking, and its reading end. */
+function pipe(): { readonly fd: number; readonly reader: number } {
+  const path = join(folder, 'pipe');
+  execFileSync('mkfifo', [path]);
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  return { fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK), reader };
+}
+
+/** What is in the pipe now. */
+function drain(reader: number): string {
+  const parts: Buffer[] = [];
+  for (const buffer = Buffer.alloc(65_536); ; ) {
+    try {
+      const count = readSync(reader, buffer);
+      if (count === 0) break;
+      parts.push(Buffer.from(buffer.subarray(0, count)));
+    } catch {
+      break; // it is empty
+    }
+  }
+  return Buffer.concat(parts).toString();
+}
+
+const line = (n: number) => `${JSON.stringify({ n, text: 'x'.repeat(1000) })}\n`;
+
+it('lines are in the file when the logs are closed, in their order', async () => {
+  const path = join(folder, 'log');
+  const logs = openLogs('info', path);
+  for (let n = 0; n < 5000; n++) logs.log.info({ n }, 'line');
+  await logs.close();
+  const lines = readFileSync(path, 'utf8').trim().split('\n');
+  expect(lines.map((text) => JSON.parse(text).n)).toEqual(Array.from({ length: 5000 }, (_, n) => n));
+});
+
+it('a file that cannot be opened is told at once', () => {
+  expect(() => openLogs('info', join(folder, 'missing', 'log'))).toThrow(
+    expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining('ENOENT') }),
+  );
+});
+
+it('a reader that does not read loses lines, is told how many, and holds neither a write nor the end up', async () => {
+  const { fd, reader } = pipe();
+  const lines = new LogLines(fd);
+  const sent = 12_000; // some 12 MB, where 8 are kept
+  for (let n = 0; n < sent; n++) lines.write(line(n));
+  let text = '';
+  const dropped = () => Number(/"dropped":(\d+)/.exec(text)?.[1] ?? 0);
+  await expect
+    .poll(
+      () => {
+        text += drain(reader);
+        return dropped();
+      },
+      { interval: 1 },
+    )
+    .toBeGreaterThan(0);
+  const came = text.split('\n').filter((one) => one.startsWith('{"n"')).length;
+  expect(came + dropped()).toBe(sent);
+  for (let n = 0; n < 500; n++) lines.write(line(n));
+  await lines.close(); // nobody reads
+  closeSync(reader);
+});
+
+it('a reader that has gone holds nothing up', async () => {
+  const { fd, reader } = pipe();
+  closeSync(reader);
+  const lines = new LogLines(fd);
+  for (let n = 0; n < 10_000; n++) lines.write(line(n));
+  await lines.close();
+});
+
+it('a full disk ends the wait for the last lines', async () => {
+  const lines = new LogLines(openSync('/dev/full', 'w'));
+  lines.write(line(1));
+  await lines.close();
+});

@@ -1,0 +1,50 @@
+/** Where others reach the server. Nothing crosses a network unencrypted unless the operator says so. */
+
+import { readFile } from 'node:fs/promises';
+import { CellaError } from '../protocol/errors.ts';
+import { readPrivateKey } from './data-folder.ts';
+import type { ServeOptions } from './serve.ts';
+
+type Exposure = Pick<ServeOptions, 'address' | 'tls' | 'insecureHttp' | 'names'>;
+
+/** Whether only programs of this machine can reach an address. */
+export function isLoopback(address: string): boolean {
+  return address === 'localhost' || address === '::1' || /^127(\.\d{1,3}){3}$/.test(address);
+}
+
+/** Passwords and tokens must not cross a network in the clear unless somebody says by name that they do not. */
+export function checkExposure({ address, tls, insecureHttp = false }: Exposure): void {
+  if (tls || insecureHttp || isLoopback(address)) return;
+  throw new CellaError(
+    'INVALID_OPTIONS',
+    `At ${address} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
+  );
+}
+
+/** A certificate is good for a name. Behind a proxy that speaks TLS, the address that others know is not known here. */
+export function publicUrl(address: string, { tls, names: [name] = [], address: bound }: Exposure): string {
+  if (!tls || name === undefined || isLoopback(bound)) return address;
+  const { protocol, port } = new URL(address);
+  return `${protocol}//${name}${port === '' ? '' : `:${port}`}`;
+}
+
+/** Other servers say it in their requests. */
+export function advertisedHost(advertise: string): string {
+  const url = URL.parse(advertise);
+  const bare = url && ['http:', 'https:'].includes(url.protocol) && advertise.replace(/\/$/, '') === url.origin;
+  if (bare) return url.hostname;
+  const message = `--advertise takes an address such as http://10.0.0.5:7710, and not ${JSON.stringify(advertise)}.`;
+  throw new CellaError('INVALID_OPTIONS', message);
+}
+
+export async function readTls({ certPath, keyPath }: NonNullable<Exposure['tls']>) {
+  const inWords = (path: string) => (cause: unknown) => {
+    if (cause instanceof CellaError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('INVALID_OPTIONS', `${path} cannot be read: ${why}.`, { cause });
+  };
+  return {
+    cert: await readFile(certPath).catch(inWords(certPath)),
+    key: await readPrivateKey(keyPath).catch(inWords(keyPath)),
+  };
+}

@@ -1,0 +1,25 @@
+/** Checks the quotas of a session's owner before code runs or a kernel wakes. */
+
+import type { SessionInfo } from '../../protocol/session-info.ts';
+import type { SessionApi } from '../../session/api.ts';
+import type { ServerContext } from '../http/server-context.ts';
+
+export async function admitExecution(
+  { access, kernels, storageQuota: room }: Pick<ServerContext, 'access' | 'kernels' | 'room'>,
+  info: SessionInfo,
+): Promise<void> {
+  const { ownerId } = info;
+  // Read once: this is part of every execution.
+  const limits = await access.quotas.limitsOf(ownerId);
+  await access.quotas.countExecution(ownerId, limits);
+  await kernels.admit(info);
+  await room.admit(ownerId, 1, limits);
+}
+
+export async function wakeSession(
+  { host, kernels }: Pick<ServerContext, 'host' | 'kernels'>,
+  info: SessionInfo,
+): Promise<SessionApi> {
+  await kernels.admit(info);
+  return await (await host.open(info.id)).api();
+}

@@ -1,0 +1,29 @@
+/** Errors that several parts of the server answer with. */
+
+import type { z } from 'zod';
+import { CellaError } from '../protocol/errors.ts';
+
+/** When another server, or this one after its restart, may take it. */
+const RETRY_AFTER_MS = 5000;
+
+/** `advice`: what to do about it, where that is not to ask again. */
+export function drainingError(advice?: string): CellaError {
+  return new CellaError('DAEMON_STOPPING', 'The server is ending and takes no new work.', {
+    details: { retryAfterMs: RETRY_AFTER_MS },
+    ...(advice === undefined ? {} : { advice }),
+  });
+}
+
+const MOST_ISSUES = 5;
+
+/** INVALID_REQUEST where it does not fit. `what` completes "this is no valid …". */
+export function parseInput<T extends z.ZodType>(schema: T, input: unknown, what: string): z.output<T> {
+  const result = schema.safeParse(input);
+  if (result.success) return result.data;
+  const issues = result.error.issues.slice(0, MOST_ISSUES).map(({ path, message }) => ({
+    path: path.map(String).join('.'),
+    message,
+  }));
+  const told = issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
+  throw new CellaError('INVALID_REQUEST', `This is no valid ${what}: ${told}.`, { details: { issues } });
+}
