@@ -25,11 +25,11 @@ export type MakeMcp = (session: {
 const MOST_ENDPOINTS = 256;
 
 export class McpEndpoints {
-  readonly #parts: Pick<ServerContext, 'host' | 'access' | 'kernels' | 'room'>;
+  readonly #parts: Pick<ServerContext, 'host' | 'access' | 'kernels' | 'storageQuota'>;
   readonly #make: MakeMcp;
   readonly #endpoints = new Map<string, Promise<McpEndpoint>>();
 
-  constructor(parts: Pick<ServerContext, 'host' | 'access' | 'kernels' | 'room'>, make: MakeMcp) {
+  constructor(parts: Pick<ServerContext, 'host' | 'access' | 'kernels' | 'storageQuota'>, make: MakeMcp) {
     this.#parts = parts;
     this.#make = make;
   }

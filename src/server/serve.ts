@@ -183,7 +183,7 @@ async function serveUntil(
     onLeftover,
   };
   const host = stack.use(await SessionManager.open(hosting));
-  const room = new StorageQuota({
+  const storageQuota = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,
     transcripts: storage.transcripts,
@@ -193,14 +193,14 @@ async function serveUntil(
   const { log } = logs;
   const kernels = new KernelQuota(access.quotas, host);
   const profiles = new AgentProfiles(documents);
-  const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, storageQuota: room }, options.mcp);
+  const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, storageQuota }, options.mcp);
   const made = stack.use(new AgentService({ dataDir, access, models, endpoints, log }, options.agents));
   staff = made;
   const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
   const stop = new ShutdownRequest();
   const saved = Promise.withResolvers<CellaError | undefined>();
-  const life: ServerControl = {
+  const control: ServerControl = {
     facts: () => ({
       ...{ pid: facts.pid, startedAt: facts.startedAt, url: facts.url, dataDir, graceMs },
       storage: options.storage ? 'redis' : 'file',
@@ -217,7 +217,7 @@ async function serveUntil(
     access,
     models,
     host,
-    room,
+    storageQuota,
     kernels,
     profiles,
     endpoints,
@@ -225,10 +225,10 @@ async function serveUntil(
     tls,
     names,
     peers,
-    life,
+    control,
     probe: new StorageProbe(storage, dataDir),
     codingAgents: () => made.list(),
-    agentNumbers: () => ({ workers: made.pool.metrics(), models: counts.numbers }),
+    agentMetrics: () => ({ workers: made.pool.metrics(), models: counts.numbers }),
     socketPath: socket,
   };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));

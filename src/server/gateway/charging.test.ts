@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { CallTiming, maxProduced } from './charging.ts';
 
-const asked = (tokens: number, answers = 1, streamed = true) => ({ wanted: { tokens, answers }, streamed });
+const asked = (tokens: number, answers = 1, streamed = true) => ({ outputLimit: { tokens, answers }, streamed });
 
 describe('what a provider may have made and never tells', () => {
   test('of a stream is what it had the time for, and a moment more until it sees that nobody takes it', () => {
@@ -11,12 +11,12 @@ describe('what a provider may have made and never tells', () => {
     expect(maxProduced(asked(32_000), { workedMs: -5, isOver: true })).toBe(0);
   });
 
-  test('is never more than was wanted, and has the time of each of several answers', () => {
+  test('is never more than was outputLimit, and has the time of each of several answers', () => {
     expect(maxProduced(asked(32_000), { workedMs: 3_600_000, isOver: false })).toBe(32_000);
     expect(maxProduced(asked(96_000, 3), { workedMs: 10_000, isOver: true })).toBe(15_000);
   });
 
-  test('of an answer that is no stream is all that was wanted, unless it came to its end', () => {
+  test('of an answer that is no stream is all that was outputLimit, unless it came to its end', () => {
     expect(maxProduced(asked(32_000, 1, false), { workedMs: 1, isOver: false })).toBe(32_000);
     expect(maxProduced(asked(32_000, 1, false), { workedMs: 1000, isOver: true })).toBe(500);
   });

@@ -33,7 +33,7 @@ export function buildApp(
   options: HttpServerOptions,
   { stopping, ending }: { readonly stopping: AbortSignal; readonly ending: AbortSignal },
 ): Fetch {
-  const { access, models, host, storageQuota: room, log, version, address, names = [], membersMay = [] } = options;
+  const { access, models, host, storageQuota, log, version, address, names = [], membersMay = [] } = options;
   const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = { ...defaultLimits, ...options.limits };
   const metrics = new HttpMetrics(host, options.agentMetrics, access.audit);
   const trail = new RequestAudit(access.audit);
@@ -69,7 +69,7 @@ export function buildApp(
     kernels: options.kernels,
     profiles: options.profiles,
     codingAgents: options.codingAgents,
-    storageQuota: room,
+    storageQuota,
     streams,
     membersMay,
     version,

@@ -5,7 +5,7 @@ import type { SessionApi } from '../../session/api.ts';
 import type { ServerContext } from '../http/server-context.ts';
 
 export async function admitExecution(
-  { access, kernels, storageQuota: room }: Pick<ServerContext, 'access' | 'kernels' | 'room'>,
+  { access, kernels, storageQuota }: Pick<ServerContext, 'access' | 'kernels' | 'storageQuota'>,
   info: SessionInfo,
 ): Promise<void> {
   const { ownerId } = info;
@@ -13,7 +13,7 @@ export async function admitExecution(
   const limits = await access.quotas.limitsOf(ownerId);
   await access.quotas.countExecution(ownerId, limits);
   await kernels.admit(info);
-  await room.admit(ownerId, 1, limits);
+  await storageQuota.admit(ownerId, 1, limits);
 }
 
 export async function wakeSession(

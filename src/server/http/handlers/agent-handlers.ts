@@ -1,7 +1,6 @@
 /** Handlers for coding agents: prompts, turns, profiles, permissions. */
 
 import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
-import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
 import * as permissionRoutes from '../../../protocol/api/agent-routes.ts';
 import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/authorization.ts';
@@ -13,12 +12,12 @@ import { idempotencyKeyOf } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
 export function addAgentRoutes(service: ServerContext): void {
-  const { routes, host, profiles, models, codingAgents, storageQuota: room } = service;
+  const { routes, host, profiles, models, codingAgents, storageQuota } = service;
 
   routes.session(agentRoutes.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
     const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
     // What it writes and says is kept, and how much that will be is known to nobody.
-    await room.admit(info.ownerId);
+    await storageQuota.admit(info.ownerId);
     const content = profile === undefined ? undefined : await profiles.get(principal.userId, profile);
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.

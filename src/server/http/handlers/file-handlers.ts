@@ -15,7 +15,7 @@ import type { ServerContext } from '../server-context.ts';
 const MOST_WATCHES = 32;
 
 export function addFileRoutes(service: ServerContext): void {
-  const { routes, host, kernels, storageQuota: room, followers } = service;
+  const { routes, host, kernels, storageQuota, followers } = service;
   const watches = perSessionLimit('watches', MOST_WATCHES);
   const workspace = async (info: SessionInfo, { userId }: Principal): Promise<WorkspaceFiles> => {
     const session = await host.open(info.id);
@@ -69,7 +69,7 @@ export function addFileRoutes(service: ServerContext): void {
   routes.session(fileRoutes.WriteFile, async ({ info, query, principal, context, about }) => {
     about({ target: query.path.slice(0, 500) });
     // As Node reads it: several times faster than through the body of a Request.
-    const chunks = await uploadedChunks(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
+    const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
     return await (await workspace(info, principal)).write(query.path, chunks);
   });
 

@@ -20,15 +20,15 @@ type Api = (info: SessionInfo) => Promise<SessionApi>;
 type Look = <T>(info: SessionInfo, work: (things: NamespacesApi) => Promise<T>) => Promise<T>;
 
 export function addNamespaceRoutes(service: ServerContext): void {
-  const { routes, storageQuota: room, host } = service;
+  const { routes, storageQuota, host } = service;
   const api: Api = (info) => wakeSession(service, info);
   const look: Look = async ({ id, ownerId }, work) => {
     await using things = await host.namespaces(ownerId, id);
     return await work(things);
   };
   addToolRoutes(routes, api, look);
-  addSkillRoutes(routes, api, look, room);
-  addArtifactRoutes(routes, api, look, room);
+  addSkillRoutes(routes, api, look, storageQuota);
+  addArtifactRoutes(routes, api, look, storageQuota);
   addDepsRoutes(service, api, look);
   routes.add(namespaceRoutes.ListThings, async ({ principal, query: { only, ...page } }) => {
     requireScope(principal, 'use');
@@ -86,7 +86,7 @@ function addSkillRoutes(
   routes: ServerContext['routes'],
   api: Api,
   look: Look,
-  room: ServerContext['storageQuota'],
+  storageQuota: ServerContext['storageQuota'],
 ): void {
   routes.session(namespaceRoutes.ListSkills, ({ info, query: { q, ...page } }) =>
     look(info, async ({ skills }) => {
@@ -105,7 +105,7 @@ function addSkillRoutes(
     namespaceRoutes.CreateSkill,
     async ({ info, body: { name, source, description, replace = false }, about }) => {
       about({ target: name });
-      await room.admit(info.ownerId, Buffer.byteLength(source));
+      await storageQuota.admit(info.ownerId, Buffer.byteLength(source));
       const skill = { name, source, ...(description === undefined ? {} : { description }) };
       return plain(await (await api(info)).skills.create(skill, { replace }));
     },
@@ -121,7 +121,7 @@ function addArtifactRoutes(
   routes: ServerContext['routes'],
   api: Api,
   look: Look,
-  room: ServerContext['storageQuota'],
+  storageQuota: ServerContext['storageQuota'],
 ): void {
   routes.session(namespaceRoutes.ListArtifacts, ({ info, query }) =>
     look(info, async ({ artifacts }) => {
@@ -140,7 +140,7 @@ function addArtifactRoutes(
   routes.session(namespaceRoutes.SaveArtifact, async ({ info, params, query, context, about }) => {
     about({ target: params.name });
     const { type, mediaType, description, metadata } = query;
-    const chunks = await uploadedChunks(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
+    const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
     const facts = {
       type,
       mediaType,

@@ -1,7 +1,6 @@
 /** Handlers for the server itself: status, shutdown, health, metrics, and its API document. */
 
 import * as serverRoutes from '../../../protocol/api/server-routes.ts';
-import * as serverRoutes from '../../../protocol/api/server-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { drainingError } from '../../request-errors.ts';
 import { errorBody } from '../error-response.ts';

@@ -93,7 +93,7 @@ function labelsOf(given: string | string[]): Record<string, string> {
 }
 
 export function addStateRoutes(service: ServerContext): void {
-  const { routes, host, storageQuota: room } = service;
+  const { routes, host, storageQuota } = service;
   const api = (info: SessionInfo): Promise<SessionApi> => wakeSession(service, info);
 
   routes.session(introspectionRoutes.CompleteCode, async ({ info, body }) =>
@@ -111,13 +111,13 @@ export function addStateRoutes(service: ServerContext): void {
   }));
 
   routes.session(stateRoutes.CreateCheckpoint, async ({ info, body: { name, durable }, about }) => {
-    await room.admit(info.ownerId);
+    await storageQuota.admit(info.ownerId);
     const made = await (await api(info)).checkpoint({
       ...(name === undefined ? {} : { name }),
       ...(durable === undefined ? {} : { durable }),
     });
     about({ target: made.id });
-    room.took(info.ownerId, made.bytes ?? 0);
+    storageQuota.took(info.ownerId, made.bytes ?? 0);
     return made;
   });
   routes.session(stateRoutes.ListCheckpoints, async ({ info }) => ({
@@ -152,11 +152,7 @@ export function addStateRoutes(service: ServerContext): void {
 
 type PrivilegedSettings = Pick<SessionSettings, 'executor' | 'sandbox' | 'cwd'>;
 
-function checkPrivileges(
-  principal: Principal,
-  asked: PrivilegedSettings,
-  membersMay: readonly Privilege[],
-): void {
+function checkPrivileges(principal: Principal, asked: PrivilegedSettings, membersMay: readonly Privilege[]): void {
   // Of an administrator's token only what it was made for.
   if (principal.scopes.includes('admin')) return;
   const missing = [...neededFor(asked)].find(([privilege]) => !membersMay.includes(privilege));
