@@ -1,7 +1,7 @@
 /** The data folder: who else may change it, which server holds it, and the file that says where that server is. */
 
 import { readFileSync, rmSync, type Stats } from 'node:fs';
-import { constants, open, rename, stat } from 'node:fs/promises';
+import { open, rename, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { programsDir } from '../agents/installed-programs.ts';
@@ -83,8 +83,6 @@ export function redisAddress(storage: Storage): Pick<ServerFile, 'redis'> {
 }
 
 const WRITABLE_BY_OTHERS = 0o022;
-/** A group may be given a key to read, as systems do for their certificates. */
-const KEY_OPEN_TO_OTHERS = 0o027;
 
 /** A sticky bit is no excuse: others could not take files away, and could still put theirs where none is yet. */
 export async function checkFolderRights(dataDir: string): Promise<void> {
@@ -105,24 +103,6 @@ export async function checkFolderRights(dataDir: string): Promise<void> {
       throw unsafe(`${what} can be written to by others.`, `Run: chmod go-w ${path}`, path);
     }
   }
-}
-
-/** What is read is what was checked: both go by the open file. */
-export async function readPrivateKey(path: string): Promise<Buffer> {
-  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const { mode, uid } = await file.stat();
-  if (uid !== process.geteuid?.() && uid !== 0) {
-    throw unsafe(
-      `The key ${path} belongs to another user (${uid}).`,
-      'Give it to the user of the server (chown), or have a copy for it.',
-      path,
-    );
-  }
-  if ((mode & KEY_OPEN_TO_OTHERS) !== 0) {
-    const advice = `Run: chmod 600 ${path}, and have another key made if somebody may have read this one.`;
-    throw unsafe(`The key ${path} is open to others.`, advice, path);
-  }
-  return await file.readFile();
 }
 
 /** Undefined where there is nothing yet: what the server makes is for its user alone. */

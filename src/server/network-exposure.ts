@@ -1,9 +1,11 @@
 /** Where others reach the server. Nothing crosses a network unencrypted unless the operator says so. */
 
-import { readFile } from 'node:fs/promises';
+import { constants, open, readFile } from 'node:fs/promises';
 import { CellaError } from '../protocol/errors.ts';
-import { readPrivateKey } from './data-folder.ts';
 import type { ServeOptions } from './serve.ts';
+
+/** The group may read it, as is usual for certificates. */
+const KEY_OPEN_TO_OTHERS = 0o027;
 
 type Exposure = Pick<ServeOptions, 'address' | 'tls' | 'insecureHttp' | 'names'>;
 
@@ -47,4 +49,26 @@ export async function readTls({ certPath, keyPath }: NonNullable<Exposure['tls']
     cert: await readFile(certPath).catch(inWords(certPath)),
     key: await readPrivateKey(keyPath).catch(inWords(keyPath)),
   };
+}
+
+/** Checks and reads the same open file, so that it cannot be replaced in between. */
+async function readPrivateKey(path: string): Promise<Buffer> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const { mode, uid } = await file.stat();
+  if (uid !== process.geteuid?.() && uid !== 0) {
+    throw unsafeKey(
+      `The key ${path} belongs to another user (${uid}).`,
+      'Give it to the user of the server (chown), or have a copy for it.',
+      path,
+    );
+  }
+  if ((mode & KEY_OPEN_TO_OTHERS) !== 0) {
+    const advice = `Run: chmod 600 ${path}, and have another key made if somebody may have read this one.`;
+    throw unsafeKey(`The key ${path} is open to others.`, advice, path);
+  }
+  return await file.readFile();
+}
+
+function unsafeKey(message: string, advice: string, path: string): CellaError {
+  return new CellaError('INVALID_OPTIONS', message, { advice, details: { path } });
 }

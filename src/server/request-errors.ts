@@ -3,10 +3,10 @@
 import type { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 
-/** When another server, or this one after its restart, may take it. */
+/** By then another server, or this one after a restart, may take the work. */
 const RETRY_AFTER_MS = 5000;
 
-/** `advice`: what to do about it, where that is not to ask again. */
+/** The server takes no new work. `advice`: what to do instead of asking again. */
 export function drainingError(advice?: string): CellaError {
   return new CellaError('DAEMON_STOPPING', 'The server is ending and takes no new work.', {
     details: { retryAfterMs: RETRY_AFTER_MS },
@@ -16,7 +16,7 @@ export function drainingError(advice?: string): CellaError {
 
 const MOST_ISSUES = 5;
 
-/** INVALID_REQUEST where it does not fit. `what` completes "this is no valid …". */
+/** INVALID_REQUEST if the input does not fit the schema. `what` completes "this is no valid …". */
 export function parseInput<T extends z.ZodType>(schema: T, input: unknown, what: string): z.output<T> {
   const result = schema.safeParse(input);
   if (result.success) return result.data;

@@ -20,9 +20,8 @@ import { Peers } from './cluster/peers.ts';
 import type { EnvironmentKeys } from './credentials/master-key.ts';
 import { checkFolderRights, lockFolder, redisAddress, writeServerFile } from './data-folder.ts';
 import { ModelService } from './gateway/model-service.ts';
-import type { ServerControl } from './http/handlers/server-handlers.ts';
 import { HttpServer } from './http/http-server.ts';
-import type { HttpLimits } from './http/server-context.ts';
+import type { HttpLimits, ServerControl } from './http/server-context.ts';
 import { type Logger, openLogs } from './logger.ts';
 import { type MakeMcp, McpEndpoints } from './mcp-endpoints.ts';
 import { ModelMetrics } from './metrics.ts';
@@ -188,7 +187,7 @@ async function serveUntil(
     checkpoints: storage.checkpoints,
     transcripts: storage.transcripts,
     events: storage.events,
-    holdingsOf: (userId) => storedDataOf({ host, storage, dataDir }, userId),
+    storedDataOf: (userId) => storedDataOf({ host, storage, dataDir }, userId),
   });
   const { log } = logs;
   const kernels = new KernelQuota(access.quotas, host);

@@ -4,6 +4,7 @@ import { type Agent, type IncomingMessage, type OutgoingHttpHeaders, request as 
 import { request as requestHttps } from 'node:https';
 import type { Readable } from 'node:stream';
 import { WebSocket } from 'ws';
+import { toStream } from '../../lib/node-web.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { toStream } from '../http/bodies.ts';

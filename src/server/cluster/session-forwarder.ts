@@ -48,12 +48,12 @@ interface Target extends Peer {
 export class SessionForwarder implements Disposable {
   readonly #options: SessionForwarderOptions;
   readonly #agents = { http: new Agent({ keepAlive: true }), https: new TlsAgent({ keepAlive: true }) };
-  readonly #vigil: PeerMonitor;
+  readonly #monitor: PeerMonitor;
 
   constructor(options: SessionForwarderOptions) {
     this.#options = options;
     const isThere = (id: string) => options.peers.isAlive(id);
-    this.#vigil = new PeerMonitor({ isAlive: isThere, answers: (other, signal) => this.#answers(other, signal) });
+    this.#monitor = new PeerMonitor({ isAlive: isThere, answers: (other, signal) => this.#answers(other, signal) });
   }
 
   /** The answer of the server that has the session; undefined where it is for this one to answer. */
@@ -72,7 +72,7 @@ export class SessionForwarder implements Disposable {
     const [method, path] = ['DELETE', `/v1/sessions/${session.id}`];
     const headers = await this.#headers(c, method, path);
     const { 'content-length': _length, 'content-type': _type, ...bare } = headers;
-    const watched = this.#vigil.watch(target);
+    const watched = this.#monitor.watch(target);
     const ends = { cut: () => {}, onEnd: () => watched[Symbol.dispose]() };
     const way = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
     const answer = await proxyRequest({ ...way, method, path, headers: bare });
@@ -82,7 +82,7 @@ export class SessionForwarder implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#vigil[Symbol.dispose]();
+    this.#monitor[Symbol.dispose]();
     this.#agents.http.destroy();
     this.#agents.https.destroy();
   }
@@ -122,7 +122,7 @@ export class SessionForwarder implements Disposable {
     const path = pathOf(c);
     const { incoming } = c.env;
     const headers = await this.#headers(c, method, path);
-    const watched = this.#vigil.watch(target);
+    const watched = this.#monitor.watch(target);
     const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
     const ends = { cut: () => abortConnection(c.env), onEnd: () => watched[Symbol.dispose]() };
     const body = bodyOf(incoming);
@@ -148,7 +148,7 @@ export class SessionForwarder implements Disposable {
     const headers = await this.#headers(c, 'GET', path);
     const protocols = listItems(c.req.header('sec-websocket-protocol') ?? '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
-    const watched = this.#vigil.watch(target);
+    const watched = this.#monitor.watch(target);
     const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
     const owner = await openSocket(way).catch((error) => {
       watched[Symbol.dispose]();

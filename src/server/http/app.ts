@@ -36,13 +36,13 @@ export function buildApp(
   const { access, models, host, storageQuota, log, version, address, names = [], membersMay = [] } = options;
   const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = { ...defaultLimits, ...options.limits };
   const metrics = new HttpMetrics(host, options.agentMetrics, access.audit);
-  const trail = new RequestAudit(access.audit);
+  const requestAudit = new RequestAudit(access.audit);
   const { peers } = options;
   const app = makeApp({
     hosts: { loopback: isLoopback(address), names },
     log,
     metrics,
-    trail,
+    requestAudit,
     hops: peers?.forwardSigner,
   });
   const { adminTokenPath } = access;
@@ -51,7 +51,7 @@ export function buildApp(
   ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
   const routes = new Router(app, {
     access,
-    trail,
+    requestAudit,
     host,
     bodyLimitBytes: bodyBytes,
     stopping: () => stopping.aborted,
@@ -100,12 +100,12 @@ export interface AppOptions {
   readonly log: Logger;
   readonly metrics: HttpMetrics;
   /** Told of what is refused before its route is looked for. */
-  readonly trail: Pick<RequestAudit, 'refused'>;
+  readonly requestAudit: Pick<RequestAudit, 'refused'>;
   /** How a request is known that another server has passed on. */
   readonly hops?: Hops | undefined;
 }
 
-export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<RequestEnv> {
+export function makeApp({ hosts, log, metrics, requestAudit, hops }: AppOptions): Hono<RequestEnv> {
   const app = new Hono<RequestEnv>();
   app.use(async (c, next) => {
     const began = performance.now();
@@ -131,7 +131,7 @@ export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<
   app.use(async (c, next) => {
     const problem = c.env.listener === 'local' ? undefined : checkHostAndOrigin(c, hosts);
     if (problem !== undefined) {
-      trail.refused(c, 'origin', { code: problem.code, detail: problem.message });
+      requestAudit.refused(c, 'origin', { code: problem.code, detail: problem.message });
       throw problem;
     }
     await next();

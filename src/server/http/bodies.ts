@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { ownTurn } from '../../lib/event-loop.ts';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { isCheapToParse, MOST_CLIENT_EFFORT } from '../../lib/json-scanner.ts';
+import { toStream } from '../../lib/node-web.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
@@ -134,19 +135,6 @@ export function downloadResponse(chunks: AsyncIterable<Uint8Array>, options: Dow
   });
   if (bytes !== undefined) headers.set('content-length', String(bytes));
   return new Response(toStream(exactly(chunks, bytes), options.cut), { headers });
-}
-
-/** A chunk is taken when the client has room for it. */
-export function toStream(chunks: AsyncGenerator<Uint8Array>, cut: () => void): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    async pull(controller) {
-      const next = await chunks.next().catch(() => undefined); // the client sees that it is cut
-      if (!next) cut();
-      else if (next.done) controller.close();
-      else controller.enqueue(next.value);
-    },
-    cancel: async () => void (await chunks.return(undefined)),
-  });
 }
 
 /** A file that grows while it is read is cut at what was announced. */

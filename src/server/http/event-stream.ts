@@ -21,7 +21,7 @@ interface EventStreamOptions {
   readonly execution?: string | undefined;
   /** Only of this turn, and to its end. */
   readonly turn?: string | undefined;
-  readonly recheck: Reauthorize;
+  readonly reauthorize: Reauthorize;
   readonly cut: () => void;
   readonly onGone?: () => void;
 }
@@ -36,7 +36,7 @@ export function streamEvents(service: ServerContext, session: ServerSession, opt
 export function streamUntilGone(
   { metrics, streams, ending, followers }: ServerContext,
   source: (signal: AbortSignal) => AsyncIterable<object>,
-  { form, principal, recheck, cut, onGone }: Omit<EventStreamOptions, 'after' | 'execution' | 'turn'>,
+  { form, principal, reauthorize, cut, onGone }: Omit<EventStreamOptions, 'after' | 'execution' | 'turn'>,
 ): Response {
   const left = followers.enter(principal, form);
   return streamResponse((signal) => toStreamed(source(AbortSignal.any([signal, ending])), ending), {
@@ -44,7 +44,7 @@ export function streamUntilGone(
     ...streams,
     cut,
     refusal: async () => {
-      const refusal = await whyForbidden(recheck);
+      const refusal = await whyForbidden(reauthorize);
       return refusal && { type: 'error', ...errorBody(refusal) };
     },
     onEnd: (why) => {
@@ -81,9 +81,9 @@ async function* toStreamed(events: AsyncIterable<object>, ending: AbortSignal): 
 }
 
 /** Why somebody may no longer read; undefined where they may. */
-export async function whyForbidden(recheck: Reauthorize): Promise<CellaError | undefined> {
+export async function whyForbidden(reauthorize: Reauthorize): Promise<CellaError | undefined> {
   try {
-    await recheck();
+    await reauthorize();
     return undefined;
   } catch (error) {
     // Storage that does not answer now says nothing of who may read.
@@ -148,7 +148,7 @@ async function* progressLines(work: DepsWork, signal: AbortSignal): AsyncGenerat
 }
 
 interface GuardStreamOptions extends Pick<StreamLimits, 'patienceMs' | 'heartbeatMs'> {
-  readonly recheck: Reauthorize;
+  readonly reauthorize: Reauthorize;
   /** Told once, when it is over. */
   readonly onEnd: () => void;
   /** Ends the connection of a client that does not read. */
@@ -156,7 +156,7 @@ interface GuardStreamOptions extends Pick<StreamLimits, 'patienceMs' | 'heartbea
 }
 
 export function guardStream(body: ReadableStream<Uint8Array>, options: GuardStreamOptions): ReadableStream<Uint8Array> {
-  const { recheck, onEnd, cut, patienceMs, heartbeatMs } = options;
+  const { reauthorize, onEnd, cut, patienceMs, heartbeatMs } = options;
   const reader = body.getReader();
   let slow: NodeJS.Timeout | undefined;
   let over = false;
@@ -168,7 +168,7 @@ export function guardStream(body: ReadableStream<Uint8Array>, options: GuardStre
     await reader.cancel().catch(() => {}); // it has failed before
   };
   const checks = setInterval(async () => {
-    if (await whyForbidden(recheck)) await end();
+    if (await whyForbidden(reauthorize)) await end();
   }, heartbeatMs).unref();
   const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
     clearTimeout(slow);

@@ -39,7 +39,7 @@ const BYTES_PER_REQUEST = 16 * 1024;
 
 export interface RouterOptions {
   readonly access: AccessControl;
-  readonly trail: RequestAudit;
+  readonly requestAudit: RequestAudit;
   readonly host: SessionManager;
   /** Of bodies that are JSON. */
   readonly bodyLimitBytes: number;
@@ -55,7 +55,7 @@ export interface Call<Params, Query, Body> {
   readonly body: Body;
   readonly principal: Principal;
   readonly context: RequestContext;
-  readonly about: SetAuditTarget;
+  readonly auditTarget: SetAuditTarget;
 }
 
 /** Says in the audit log what it was done to, where the path does not; and what came of it, where that is known later. */
@@ -66,14 +66,14 @@ export type Reauthorize = (right?: Right) => Promise<Principal>;
 
 export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Body> {
   readonly info: SessionInfo;
-  readonly recheck: Reauthorize;
+  readonly reauthorize: Reauthorize;
 }
 
 type Handler<C, Result> = (call: C) => Promise<Result | Response>;
 
 export class Router {
   readonly endpoints: Route[] = [];
-  readonly trail: RequestAudit;
+  readonly requestAudit: RequestAudit;
   readonly #app: Hono<RequestEnv>;
   readonly #parts: RouterOptions;
   /** Of bodies that are being read and messages that have not come to their end, by user. */
@@ -85,22 +85,24 @@ export class Router {
     this.#app = app;
     this.#held = new ByteBudget(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
-    this.trail = parts.trail;
+    this.requestAudit = parts.requestAudit;
   }
 
   /** For whoever has no token. */
   open<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<Omit<Call<P, Q, B>, 'principal'>, R>): void {
     expectAccess(endpoint, 'everybody');
-    this.#put(endpoint, async (c, about) => handle({ ...(await this.#read(endpoint, c)), context: c, about }));
+    this.#put(endpoint, async (c, auditTarget) =>
+      handle({ ...(await this.#read(endpoint, c)), context: c, auditTarget }),
+    );
   }
 
   add<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<Call<P, Q, B>, R>): void {
     expectAccess(endpoint, 'anybody', 'admin');
-    this.#put(endpoint, async (c, about) => {
+    this.#put(endpoint, async (c, auditTarget) => {
       const principal = await this.#enter(c);
       if (endpoint.access.kind === 'admin') requireScope(principal, 'admin');
       return await workFor(principal, c, async () =>
-        handle({ ...(await this.#read(endpoint, c)), principal, context: c, about }),
+        handle({ ...(await this.#read(endpoint, c)), principal, context: c, auditTarget }),
       );
     });
   }
@@ -109,10 +111,10 @@ export class Router {
   session<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<SessionCall<P, Q, B>, R>): void {
     const { access } = endpoint;
     if (access.kind !== 'session') throw new Error(`${endpoint.path} is no route of a session`);
-    this.#put(endpoint, async (c, about) => {
+    this.#put(endpoint, async (c, auditTarget) => {
       const principal = await this.#enter(c);
       const id = c.req.param('id') ?? '';
-      about({ session: id.slice(0, 100) });
+      auditTarget({ session: id.slice(0, 100) });
       const look = async (as: Principal, right: Right) => {
         const info = await this.#find(id);
         requireRight(as, info, right);
@@ -121,36 +123,36 @@ export class Router {
       const info = await look(principal, access.right);
       const answered = await this.#parts.forwarder?.forward(c, info, endpoint);
       if (answered) return answered;
-      const recheck: Reauthorize = async (right = access.right) => {
+      const reauthorize: Reauthorize = async (right = access.right) => {
         const again = await authenticate(c, this.#parts.access);
         await look(again, right);
         return again;
       };
       return await workFor(principal, c, async () =>
-        handle({ ...(await this.#read(endpoint, c)), principal, context: c, about, info, recheck }),
+        handle({ ...(await this.#read(endpoint, c)), principal, context: c, auditTarget, info, reauthorize }),
       );
     });
   }
 
-  #put(endpoint: Route, answer: (c: RequestContext, about: SetAuditTarget) => Promise<unknown>): void {
+  #put(endpoint: Route, answer: (c: RequestContext, auditTarget: SetAuditTarget) => Promise<unknown>): void {
     this.endpoints.push(endpoint);
     const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
     this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
       c.set('route', endpoint.path);
       let audited: AuditTarget = {};
       let later: Promise<unknown> | undefined;
-      const about: SetAuditTarget = (more, outcome) => {
+      const auditTarget: SetAuditTarget = (more, outcome) => {
         audited = { ...audited, ...more };
         later = outcome ?? later;
       };
       try {
         if (this.#parts.stopping() && !endpoint.whileDraining) throw drainingError();
-        const result = await answer(c, about);
-        if (later) void this.trail.settled(c, endpoint.audit, audited, later);
-        else await this.trail.done(c, endpoint.audit, audited);
+        const result = await answer(c, auditTarget);
+        if (later) void this.requestAudit.settled(c, endpoint.audit, audited, later);
+        else await this.requestAudit.done(c, endpoint.audit, audited);
         return await respond(result, endpoint.status);
       } catch (error) {
-        await this.trail.failed(c, endpoint.audit, audited, error);
+        await this.requestAudit.failed(c, endpoint.audit, audited, error);
         await this.#slowDown(c.get('principal'), error);
         throw error;
       }

@@ -1,7 +1,8 @@
 /** What the HTTP server is made from, what its handlers use, and its limits. */
 
-import type { Quotas } from '../../protocol/access-models.ts';
 import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
+import type { ServerStatus } from '../../protocol/api/server-routes.ts';
+import type { CellaError } from '../../protocol/errors.ts';
 import type { Privilege } from '../../settings/settings-table.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { Peers } from '../cluster/peers.ts';
@@ -11,6 +12,7 @@ import type { Logger } from '../logger.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
 import type { AgentMetrics, HttpMetrics } from '../metrics.ts';
 import type { KernelQuota } from '../quotas/kernel-quota.ts';
+import type { StorageQuota } from '../quotas/storage-quota.ts';
 import type { Followers } from '../request-limits.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import type { StorageProbe } from '../storage-probe.ts';
@@ -27,12 +29,15 @@ export interface StreamLimits {
   readonly bufferBytes: number;
 }
 
-/** Whether a user may store more: QUOTA_EXCEEDED where it may not. */
-interface Room {
-  /** `limits`: those of the user, where they are known already. */
-  admit(userId: string, bytes?: number, limits?: Quotas): Promise<void>;
-  /** Of something that was admitted before its size was known. */
-  took(userId: string, bytes: number): void;
+/** The running server: its status and its shutdown. */
+export interface ServerControl {
+  facts(): Pick<ServerStatus, 'pid' | 'startedAt' | 'url' | 'dataDir' | 'storage' | 'graceMs'> & {
+    readonly maxKernels: number;
+  };
+  /** Begins its end, or hurries it. Returns at once. */
+  stop(graceMs?: number): void;
+  /** Resolves when it has saved everything, or knows what it could not save. */
+  readonly saved: Promise<CellaError | undefined>;
 }
 
 export interface ServerContext {
@@ -49,7 +54,7 @@ export interface ServerContext {
   readonly profiles: AgentProfiles;
   /** Those that there are, and whether they are installed here. */
   readonly codingAgents: () => Promise<readonly CodingAgent[]>;
-  readonly storageQuota: Room;
+  readonly storageQuota: StorageQuota;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];
   /** Aborted when the server takes no new work, and has told so. */
@@ -64,8 +69,8 @@ export interface ServerContext {
 export interface HttpServerOptions {
   readonly access: AccessControl;
   readonly models: ModelService;
-  readonly host: SessionManager;
-  readonly storageQuota: Room;
+  readonly host: SessionHost;
+  readonly storageQuota: StorageQuota;
   readonly log: Logger;
   readonly version: string;
   readonly address: string;

@@ -27,7 +27,7 @@ export interface SessionSocketOptions {
   readonly after: number;
   /** Whether it answers what waits for leave. */
   readonly attends: boolean;
-  readonly recheck: Reauthorize;
+  readonly reauthorize: Reauthorize;
   /** Writes into the audit log what it asked for, and what came of it. */
   readonly audit: (action: string, outcome: Promise<unknown>) => void;
   /** Told when it has gone. */
@@ -41,13 +41,13 @@ const MOST_AT_WORK = 64;
 export class SessionSocket {
   readonly #options: SessionSocketOptions;
   readonly #attendant: Responder | undefined;
-  readonly #life: SocketConnection;
+  readonly #connection: SocketConnection;
   #atWork = 0;
 
   constructor(socket: WebSocket, options: SessionSocketOptions) {
     this.#options = options;
-    const { service, log, principal, session, recheck } = options;
-    const warn = () => void this.#life.outbox.send({ type: 'stopping' });
+    const { service, log, principal, session, reauthorize } = options;
+    const warn = () => void this.#connection.outbox.send({ type: 'stopping' });
     service.stopping.addEventListener('abort', warn, { once: true });
     this.#attendant = options.attends ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
@@ -57,36 +57,41 @@ export class SessionSocket {
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
     };
     log.info({ session: session.id, user: principal.userName }, 'websocket opened');
-    this.#life = new SocketConnection(socket, { service, recheck, log, onClosed });
+    this.#connection = new SocketConnection(socket, { service, reauthorize, log, onClosed });
     socket.on('message', (data, binary) => this.#take(data, binary));
-    if (!this.#life.over.aborted) void this.#send();
+    if (!this.#connection.over.aborted) void this.#send();
   }
 
   async #send(): Promise<void> {
     const { session, after } = this.#options;
-    const signal = this.#life.over;
+    const signal = this.#connection.over;
     try {
       const attendant = this.#attendant && { attendant: this.#attendant.id };
-      await this.#life.outbox.send({ type: 'hello', session: session.id, ...(await session.position()), ...attendant });
+      await this.#connection.outbox.send({
+        type: 'hello',
+        session: session.id,
+        ...(await session.position()),
+        ...attendant,
+      });
       for await (const event of session.events({ after, signal })) {
-        await this.#life.outbox.send(event);
+        await this.#connection.outbox.send(event);
         if (signal.aborted) return;
       }
-      this.#life.close(CloseCode.gone, 'the session was deleted');
+      this.#connection.close(CloseCode.gone, 'the session was deleted');
     } catch (error) {
       if (signal.aborted) return;
       const { code, message } = toCellaError(error, '-');
       const [why, reason] = closeReasons[code] ?? [CloseCode.failed, message];
-      this.#life.close(why, reason.slice(0, 100));
+      this.#connection.close(why, reason.slice(0, 100));
     }
   }
 
   #take(data: RawData, binary: boolean): void {
-    if (this.#life.over.aborted) return;
+    if (this.#connection.over.aborted) return;
     const frame = binary ? undefined : frameOf(String(data));
-    if (!this.#life.budget.frame() || this.#atWork >= MOST_AT_WORK)
-      this.#life.close(CloseCode.tooMuch, 'too many frames');
-    else if (!frame) this.#life.close(CloseCode.wrong, 'no JSON text');
+    if (!this.#connection.budget.frame() || this.#atWork >= MOST_AT_WORK)
+      this.#connection.close(CloseCode.tooMuch, 'too many frames');
+    else if (!frame) this.#connection.close(CloseCode.wrong, 'no JSON text');
     else {
       this.#atWork++;
       void this.#answer(frame).finally(() => {
@@ -100,12 +105,17 @@ export class SessionSocket {
     const id = FrameId.safeParse(given).data?.id;
     try {
       if (!parsed.success) throw invalidRequest(parsed.error);
-      await this.#life.outbox.send({ type: 'reply', id: parsed.data.id, result: await this.#carryOut(parsed.data) });
+      await this.#connection.outbox.send({
+        type: 'reply',
+        id: parsed.data.id,
+        result: await this.#carryOut(parsed.data),
+      });
     } catch (error) {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
-      if (told.code === 'UNAUTHENTICATED') this.#life.close(CloseCode.refused, 'the token is no longer good');
-      else await this.#life.outbox.send({ type: 'error', ...(id === undefined ? {} : { id }), ...errorBody(told) });
+      if (told.code === 'UNAUTHENTICATED') this.#connection.close(CloseCode.refused, 'the token is no longer good');
+      else
+        await this.#connection.outbox.send({ type: 'error', ...(id === undefined ? {} : { id }), ...errorBody(told) });
     }
   }
 
@@ -120,8 +130,8 @@ export class SessionSocket {
   }
 
   async #work(frame: Exclude<ClientFrame, { type: 'ping' }>): Promise<FrameOutcome> {
-    const { service, session, recheck } = this.#options;
-    const principal = await recheck('use');
+    const { service, session, reauthorize } = this.#options;
+    const principal = await reauthorize('use');
     const { userId: by } = principal;
     admitRequest(service.access, principal);
     switch (frame.type) {

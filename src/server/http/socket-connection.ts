@@ -14,7 +14,7 @@ import type { ServerContext, StreamLimits } from './server-context.ts';
 
 interface SocketConnectionOptions {
   readonly service: ServerContext;
-  readonly recheck: Reauthorize;
+  readonly reauthorize: Reauthorize;
   readonly log: Logger;
   /** What may wait in the connection, where it is less than for others. */
   readonly bufferBytes?: number;
@@ -36,7 +36,7 @@ export class SocketConnection {
   readonly #socket: WebSocket;
   readonly #options: SocketConnectionOptions;
   readonly #over = new AbortController();
-  readonly #pulse = new Heartbeat();
+  readonly #heartbeat = new Heartbeat();
 
   constructor(socket: WebSocket, options: SocketConnectionOptions) {
     this.#socket = socket;
@@ -82,12 +82,12 @@ export class SocketConnection {
 
   /** It has sent something: an answer to a ping may wait behind much of that. */
   heard(): void {
-    this.#pulse.heard();
+    this.#heartbeat.heard();
   }
 
   /** Whether it may still be here; it is closed where it may not. */
   async check(): Promise<boolean> {
-    if (await whyForbidden(this.#options.recheck)) this.close(CloseCode.refused, 'the token is no longer good');
+    if (await whyForbidden(this.#options.reauthorize)) this.close(CloseCode.refused, 'the token is no longer good');
     return !this.over.aborted;
   }
 
@@ -102,7 +102,7 @@ export class SocketConnection {
     // What has arrived while this process was busy is read first.
     await new Promise((resolve) => setImmediate(resolve));
     if (this.over.aborted) return;
-    const todo = this.#pulse.beat({ room: this.outbox.isWritable, listening: !this.#socket.isPaused });
+    const todo = this.#heartbeat.beat({ room: this.outbox.isWritable, listening: !this.#socket.isPaused });
     // It has not read the last ping, or is no longer there.
     if (todo === 'let go') return this.close(CloseCode.slow, 'too slow');
     if (todo === 'ask') this.#socket.ping();

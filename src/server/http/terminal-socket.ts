@@ -21,7 +21,7 @@ export interface TerminalSocketOptions {
   readonly service: ServerContext;
   readonly session: ServerSession;
   readonly wish: TerminalOptions;
-  readonly recheck: Reauthorize;
+  readonly reauthorize: Reauthorize;
   /** Told when it has gone. */
   readonly left: (code: number) => void;
   readonly log: Logger;
@@ -36,7 +36,7 @@ const ENDED = 1000;
 export class TerminalSocket {
   readonly #socket: WebSocket;
   readonly #options: TerminalSocketOptions;
-  readonly #life: SocketConnection;
+  readonly #connection: SocketConnection;
   readonly #terminal = Promise.withResolvers<Terminal | undefined>();
   #typing: Promise<unknown> = Promise.resolve();
   #untyped = 0;
@@ -45,15 +45,21 @@ export class TerminalSocket {
   constructor(socket: WebSocket, options: TerminalSocketOptions) {
     this.#socket = socket;
     this.#options = options;
-    const { service, recheck, log, left } = options;
-    this.#life = new SocketConnection(socket, { service, recheck, log, bufferBytes: BUFFER_BYTES, onClosed: left });
+    const { service, reauthorize, log, left } = options;
+    this.#connection = new SocketConnection(socket, {
+      service,
+      reauthorize,
+      log,
+      bufferBytes: BUFFER_BYTES,
+      onClosed: left,
+    });
     socket.on('message', (data, binary) => this.#take(data, binary));
     void this.#run();
   }
 
   async #run(): Promise<void> {
     const { session, wish } = this.#options;
-    const { over, outbox } = this.#life;
+    const { over, outbox } = this.#connection;
     try {
       await session.use(async (inside) => {
         if (over.aborted) return;
@@ -68,7 +74,7 @@ export class TerminalSocket {
         }
         await outbox.send({ type: 'exit', ...(await terminal.exited) });
       });
-      this.#life.close(ENDED, 'it has ended');
+      this.#connection.close(ENDED, 'it has ended');
     } catch (error) {
       await this.#fail(error);
     } finally {
@@ -79,15 +85,15 @@ export class TerminalSocket {
   async #fail(error: unknown): Promise<void> {
     const told = toCellaError(error, '-');
     if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
-    await this.#life.outbox.send({ type: 'error', ...errorBody(told) });
-    this.#life.close(CloseCode.failed, told.code);
+    await this.#connection.outbox.send({ type: 'error', ...errorBody(told) });
+    this.#connection.close(CloseCode.failed, told.code);
   }
 
   #take(data: RawData, binary: boolean): void {
-    if (this.#life.over.aborted) return;
-    this.#life.heard();
+    if (this.#connection.over.aborted) return;
+    this.#connection.heard();
     if (!binary) this.#heed(String(data));
-    else if (sizeOf(data) > MOST_TYPED_BYTES) this.#life.close(CloseCode.tooLarge, 'a frame is too large');
+    else if (sizeOf(data) > MOST_TYPED_BYTES) this.#connection.close(CloseCode.tooLarge, 'a frame is too large');
     else this.#type(toBytes(data));
   }
 
@@ -97,7 +103,7 @@ export class TerminalSocket {
     this.#typing = this.#typing
       .then(async () => {
         const terminal = await this.#terminal.promise;
-        if (terminal && !this.#life.over.aborted && (await this.#mayGoOn())) await terminal.write(bytes);
+        if (terminal && !this.#connection.over.aborted && (await this.#mayGoOn())) await terminal.write(bytes);
       })
       .finally(() => {
         if (--this.#untyped === 0) this.#socket.resume();
@@ -106,11 +112,11 @@ export class TerminalSocket {
 
   #heed(text: string): void {
     const given = parseCheapJson(text);
-    if (!this.#life.budget.frame()) this.#life.close(CloseCode.tooMuch, 'too many frames');
-    else if (given === undefined) this.#life.close(CloseCode.wrong, 'no JSON text');
+    if (!this.#connection.budget.frame()) this.#connection.close(CloseCode.tooMuch, 'too many frames');
+    else if (given === undefined) this.#connection.close(CloseCode.wrong, 'no JSON text');
     else {
       const { success, data, error } = TerminalClientFrame.safeParse(given);
-      if (!success) void this.#life.outbox.send({ type: 'error', ...errorBody(invalidRequest(error)) });
+      if (!success) void this.#connection.outbox.send({ type: 'error', ...errorBody(invalidRequest(error)) });
       else void this.#terminal.promise.then((terminal) => terminal?.resize({ cols: data.cols, rows: data.rows }));
     }
   }
@@ -118,7 +124,7 @@ export class TerminalSocket {
   async #mayGoOn(): Promise<boolean> {
     if (performance.now() - this.#checkedAt < CHECK_EVERY_MS) return true;
     this.#checkedAt = performance.now();
-    return await this.#life.check();
+    return await this.#connection.check();
   }
 }
 

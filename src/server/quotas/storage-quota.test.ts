@@ -100,7 +100,7 @@ function storageOf(folder: string, own: Quotas) {
     transcripts: { bytes: async (key) => (key === 'a' ? MB / 4 : 0) },
     events: { bytes: async (key) => (key === 'b' ? MB / 4 : 0) },
     checkpoints: { list: async (key) => (key === 'a' ? [manifestOf('one', [], { bytes: MB })] : []) },
-    holdingsOf: async () => {
+    storedDataOf: async () => {
       looks += 1;
       return { folders: [folder], agentKeys: ['a', 'b'], keptBytes: 0 };
     },

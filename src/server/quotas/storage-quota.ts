@@ -28,7 +28,7 @@ interface StorageQuotaOptions {
   readonly checkpoints: Pick<CheckpointStore, 'list'>;
   readonly transcripts: Pick<TranscriptStore, 'bytes'>;
   readonly events: Pick<EventLog, 'bytes'>;
-  readonly holdingsOf: (userId: string) => Promise<StoredData>;
+  readonly storedDataOf: (userId: string) => Promise<StoredData>;
   /** Milliseconds that never go back. */
   readonly elapsed?: () => number;
 }
@@ -49,20 +49,20 @@ export class StorageQuota {
     this.#elapsed = parts.elapsed ?? (() => performance.now());
   }
 
-  /** QUOTA_EXCEEDED where these bytes are over the user's limit. Costs next to nothing where there is none. */
+  /** QUOTA_EXCEEDED if these bytes are over the limit of the user. Cheap if the user has no limit. `limits`: if known already. */
   async admit(userId: string, bytes = 1, limits?: Quotas): Promise<void> {
     const { quotas } = this.#parts;
     if ((limits ?? (await quotas.limitsOf(userId))).storageBytes === undefined)
       return void this.#measured.delete(userId);
     const { at, bytes: used } = this.#measured.get(userId) ?? (await this.#measure(userId));
-    // Nobody waits for this one: it is for those who come next. Where it fails, they try again.
+    // Measured again in the background, for the next calls. If it fails, they try again.
     if (this.#elapsed() - at > FRESH_MS) this.#measure(userId).catch(() => {});
     await quotas.check(userId, { storageBytes: bytes }, { storageBytes: used });
-    this.took(userId, bytes);
+    this.addStored(userId, bytes);
   }
 
-  /** What was kept without anybody knowing before how large it would be. */
-  took(userId: string, bytes: number): void {
+  /** Adds bytes of something that was admitted before its size was known. */
+  addStored(userId: string, bytes: number): void {
     const known = this.#measured.get(userId);
     if (known) this.#measured.set(userId, { ...known, bytes: known.bytes + bytes });
   }
@@ -75,14 +75,14 @@ export class StorageQuota {
   #measure(userId: string): Promise<Measured> {
     const known = this.#measuring.get(userId);
     if (known) return known;
-    const measuring = this.#look(userId).finally(() => this.#measuring.delete(userId));
+    const measuring = this.#measureNow(userId).finally(() => this.#measuring.delete(userId));
     this.#measuring.set(userId, measuring);
     return measuring;
   }
 
-  async #look(userId: string): Promise<Measured> {
+  async #measureNow(userId: string): Promise<Measured> {
     const { checkpoints, transcripts, events } = this.#parts;
-    const { folders, agentKeys, keptBytes } = await this.#parts.holdingsOf(userId);
+    const { folders, agentKeys, keptBytes } = await this.#parts.storedDataOf(userId);
     let bytes = keptBytes;
     for (const folder of folders) bytes += await folderSize(folder);
     bytes += await unlinkedBytes(folders);

@@ -54,9 +54,9 @@ function addLoginRoutes({ routes, access }: ServerContext): void {
     return context.json(meOf(principal, login.csrf), 200);
   });
 
-  routes.add(accessRoutes.CreateLoginCode, async ({ body, principal, about }) => {
+  routes.add(accessRoutes.CreateLoginCode, async ({ body, principal, auditTarget }) => {
     admitMaking(access, principal);
-    if (body?.user !== undefined) about({ target: body.user });
+    if (body?.user !== undefined) auditTarget({ target: body.user });
     const { code, expiresAt } = await access.logins.createCode(principal, body?.user);
     return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
   });
@@ -70,8 +70,8 @@ function addLoginRoutes({ routes, access }: ServerContext): void {
     return context.body(null, 204);
   });
 
-  routes.add(accessRoutes.EndLogins, async ({ params, principal, about }) => {
-    about({ target: params.user });
+  routes.add(accessRoutes.EndLogins, async ({ params, principal, auditTarget }) => {
+    auditTarget({ target: params.user });
     admitMaking(access, principal);
     await access.logins.logoutUser(principal, params.user);
     return undefined;
@@ -79,8 +79,8 @@ function addLoginRoutes({ routes, access }: ServerContext): void {
 }
 
 function addUserRoutes({ routes, access, models, profiles, host, forwarder }: ServerContext): void {
-  routes.add(accessRoutes.CreateUserRoute, async ({ body, principal, about }) => {
-    about({ target: body.name });
+  routes.add(accessRoutes.CreateUserRoute, async ({ body, principal, auditTarget }) => {
+    auditTarget({ target: body.name });
     return await access.users.create(principal, body);
   });
 
@@ -91,8 +91,8 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
 
   routes.add(accessRoutes.GetUser, async ({ params, principal }) => access.users.get(principal, params.user));
 
-  routes.add(accessRoutes.UpdateUserRoute, async ({ params, body, principal, about }) => {
-    about({ target: params.user });
+  routes.add(accessRoutes.UpdateUserRoute, async ({ params, body, principal, auditTarget }) => {
+    auditTarget({ target: params.user });
     const { role, disabled, quotas } = body;
     return await access.users.update(principal, params.user, {
       ...(role === undefined ? {} : { role }),
@@ -101,8 +101,8 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
     });
   });
 
-  routes.add(accessRoutes.DeleteUser, async ({ params, principal, about, context }) => {
-    about({ target: params.user });
+  routes.add(accessRoutes.DeleteUser, async ({ params, principal, auditTarget, context }) => {
+    auditTarget({ target: params.user });
     const { id } = await access.users.get(principal, params.user);
     // Nobody comes in as this user while its sessions go.
     await access.users.update(principal, id, { disabled: true });
@@ -118,24 +118,27 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
 }
 
 function addTokenRoutes({ routes, access }: ServerContext): void {
-  routes.add(accessRoutes.CreateTokenRoute, async ({ body: { name, user, scopes, expiresInMs }, principal, about }) => {
-    admitMaking(access, principal);
-    const made = await access.tokens.create(principal, {
-      name,
-      ...(user === undefined ? {} : { user }),
-      ...(scopes === undefined ? {} : { scopes }),
-      ...(expiresInMs === undefined ? {} : { expiresInMs }),
-    });
-    about({ target: made.info.id });
-    return made;
-  });
+  routes.add(
+    accessRoutes.CreateTokenRoute,
+    async ({ body: { name, user, scopes, expiresInMs }, principal, auditTarget }) => {
+      admitMaking(access, principal);
+      const made = await access.tokens.create(principal, {
+        name,
+        ...(user === undefined ? {} : { user }),
+        ...(scopes === undefined ? {} : { scopes }),
+        ...(expiresInMs === undefined ? {} : { expiresInMs }),
+      });
+      auditTarget({ target: made.info.id });
+      return made;
+    },
+  );
 
   routes.add(accessRoutes.ListTokens, async ({ query: { user }, principal }) => ({
     tokens: await access.tokens.list(principal, user === undefined ? {} : { user }),
   }));
 
-  routes.add(accessRoutes.RevokeToken, async ({ params, principal, about }) => {
-    about({ target: params.token });
+  routes.add(accessRoutes.RevokeToken, async ({ params, principal, auditTarget }) => {
+    auditTarget({ target: params.token });
     await access.tokens.revoke(principal, params.token);
     return undefined;
   });
@@ -159,8 +162,8 @@ function keepCookie(context: RequestContext, { cookie, expiresAt }: BrowserLogin
 export function addCredentialRoutes({ routes, models: { credentials } }: ServerContext): void {
   routes.add(
     credentialRoutes.SetCredentialRoute,
-    async ({ params: { provider }, body: { value, user }, principal, about }) => {
-      about({ target: targetOf(provider, user) });
+    async ({ params: { provider }, body: { value, user }, principal, auditTarget }) => {
+      auditTarget({ target: targetOf(provider, user) });
       return await credentials.set(principal, provider, value, user);
     },
   );
@@ -169,11 +172,14 @@ export function addCredentialRoutes({ routes, models: { credentials } }: ServerC
     credentials: await credentials.list(principal, user),
   }));
 
-  routes.add(credentialRoutes.DeleteCredential, async ({ params: { provider }, query: { user }, principal, about }) => {
-    about({ target: targetOf(provider, user) });
-    await credentials.delete(principal, provider, user);
-    return undefined;
-  });
+  routes.add(
+    credentialRoutes.DeleteCredential,
+    async ({ params: { provider }, query: { user }, principal, auditTarget }) => {
+      auditTarget({ target: targetOf(provider, user) });
+      await credentials.delete(principal, provider, user);
+      return undefined;
+    },
+  );
 
   routes.add(credentialRoutes.RotateCredentials, async ({ principal }) => credentials.rotate(principal));
 }

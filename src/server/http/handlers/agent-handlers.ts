@@ -14,7 +14,7 @@ import type { ServerContext } from '../server-context.ts';
 export function addAgentRoutes(service: ServerContext): void {
   const { routes, host, profiles, models, codingAgents, storageQuota } = service;
 
-  routes.session(agentRoutes.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
+  routes.session(agentRoutes.PromptAgent, async ({ info, body, principal, context, reauthorize, auditTarget }) => {
     const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
     // What it writes and says is kept, and how much that will be is known to nobody.
     await storageQuota.admit(info.ownerId);
@@ -34,14 +34,14 @@ export function addAgentRoutes(service: ServerContext): void {
     if (form !== 'json') service.followers.check(principal);
     const { turn, joined, info: accepted, started, ended } = await session.turns.prompt(wish);
     if (form === 'json') return { ...(wait ? await ended : accepted), joined };
-    about({ target: turn }, ended);
+    auditTarget({ target: turn }, ended);
     return streamEvents(service, session, {
       form,
       // Told at once that it was accepted, however long it waits.
       after: started.then((firstSeq) => firstSeq - 1),
       turn,
       principal,
-      recheck,
+      reauthorize,
       cut: () => abortConnection(context.env),
       onGone: () => gone?.abort(),
     });
@@ -95,15 +95,15 @@ export function addProfileRoutes({ routes, profiles }: ServerContext): void {
     return await profiles.get(principal.userId, name);
   });
 
-  routes.add(agentRoutes.PutProfile, async ({ principal, params: { name }, body, about }) => {
+  routes.add(agentRoutes.PutProfile, async ({ principal, params: { name }, body, auditTarget }) => {
     requireScope(principal, 'manage');
-    about({ target: name });
+    auditTarget({ target: name });
     return await profiles.put(principal.userId, name, body);
   });
 
-  routes.add(agentRoutes.DeleteProfile, async ({ principal, params: { name }, about }) => {
+  routes.add(agentRoutes.DeleteProfile, async ({ principal, params: { name }, auditTarget }) => {
     requireScope(principal, 'manage');
-    about({ target: name });
+    auditTarget({ target: name });
     await profiles.delete(principal.userId, name);
     return undefined;
   });
@@ -124,8 +124,8 @@ export function addPermissionRoutes(service: ServerContext): void {
 
   routes.session(
     permissionRoutes.DecidePermission,
-    async ({ info, params: { permission }, body, principal, about }) => {
-      about({ target: permission });
+    async ({ info, params: { permission }, body, principal, auditTarget }) => {
+      auditTarget({ target: permission });
       const { permissions } = await host.open(info.id);
       if (body.decision !== 'abstain') return await permissions.decide(principal.userId, permission, body);
       const found = await permissions.get(permission);
@@ -139,8 +139,8 @@ export function addPermissionRoutes(service: ServerContext): void {
     return { rules: await permissions.rules() };
   });
 
-  routes.session(permissionRoutes.DeleteSessionRule, async ({ info, params, about }) => {
-    about({ target: params.rule });
+  routes.session(permissionRoutes.DeleteSessionRule, async ({ info, params, auditTarget }) => {
+    auditTarget({ target: params.rule });
     const { permissions } = await host.open(info.id);
     await permissions.deleteRule(params.rule);
     return undefined;
@@ -150,16 +150,16 @@ export function addPermissionRoutes(service: ServerContext): void {
     rules: await host.rulesOf(principal.userId).list(),
   }));
 
-  routes.add(permissionRoutes.AddRule, async ({ principal, body, about }) => {
+  routes.add(permissionRoutes.AddRule, async ({ principal, body, auditTarget }) => {
     requireScope(principal, 'use');
     const rule = await host.rulesOf(principal.userId).add(body, principal.userId);
-    about({ target: rule.id });
+    auditTarget({ target: rule.id });
     return rule;
   });
 
-  routes.add(permissionRoutes.DeleteRule, async ({ principal, params, about }) => {
+  routes.add(permissionRoutes.DeleteRule, async ({ principal, params, auditTarget }) => {
     requireScope(principal, 'use');
-    about({ target: params.rule });
+    auditTarget({ target: params.rule });
     await host.rulesOf(principal.userId).delete(params.rule);
     return undefined;
   });

@@ -19,7 +19,7 @@ const MOST_LOOKED_AT = 10_000;
 export function addEventRoutes(service: ServerContext): void {
   const { routes, host } = service;
 
-  routes.session(executionRoutes.ReadEvents, async ({ info, query, principal, context, recheck }) => {
+  routes.session(executionRoutes.ReadEvents, async ({ info, query, principal, context, reauthorize }) => {
     const session = await host.open(info.id);
     const form = negotiateFormat(context.req.header('accept'));
     const after = lastEventId(context) ?? query.after;
@@ -31,25 +31,25 @@ export function addEventRoutes(service: ServerContext): void {
       execution: query.execution,
       turn: query.turn,
       principal,
-      recheck,
+      reauthorize,
       cut: () => abortConnection(context.env),
     });
   });
 
-  routes.session(executionRoutes.FollowEvents, async ({ info, query, principal, context, recheck }) => {
+  routes.session(executionRoutes.FollowEvents, async ({ info, query, principal, context, reauthorize }) => {
     const { upgrade } = context.env;
     const { after, permissions } = query;
-    if (permissions) await recheck('use');
+    if (permissions) await reauthorize('use');
     if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
     const session = await host.open(info.id);
     const log = context.get('log');
     service.followers.check(principal);
     const audit = (action: string, outcome: Promise<unknown>) =>
-      void routes.trail.settled(context, action, { session: info.id }, outcome);
+      void routes.requestAudit.settled(context, action, { session: info.id }, outcome);
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
       const attends = permissions === 'answer';
-      new SessionSocket(socket, { service, session, principal, after, attends, recheck, audit, left, log });
+      new SessionSocket(socket, { service, session, principal, after, attends, reauthorize, audit, left, log });
     };
     return undefined;
   });

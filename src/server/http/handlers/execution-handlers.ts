@@ -20,7 +20,7 @@ import { TerminalSocket } from '../terminal-socket.ts';
 export function addExecutionRoutes(service: ServerContext): void {
   const { routes, host } = service;
 
-  routes.session(executionRoutes.ExecuteCode, async ({ info, body, principal, context, recheck, about }) => {
+  routes.session(executionRoutes.ExecuteCode, async ({ info, body, principal, context, reauthorize, auditTarget }) => {
     const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
     const idempotencyKey = idempotencyKeyOf(context);
     await admitExecution(service, info);
@@ -44,13 +44,13 @@ export function addExecutionRoutes(service: ServerContext): void {
     }
     // Told at once that it was accepted, however long it waits.
     const { execution, started, outcome } = await session.accept(code, options);
-    about({}, outcome);
+    auditTarget({}, outcome);
     return streamEvents(service, session, {
       form,
       after: started.then((firstSeq) => firstSeq - 1),
       execution,
       principal,
-      recheck,
+      reauthorize,
       cut: () => abortConnection(context.env),
       onGone: () => gone?.abort(),
     });
@@ -79,7 +79,7 @@ export function addTerminalRoutes(service: ServerContext): void {
   const { routes, host, followers } = service;
   const open = perSessionLimit('terminals', MOST_OPEN);
 
-  routes.session(OpenTerminal, async ({ info, query: wish, principal, context, recheck }) => {
+  routes.session(OpenTerminal, async ({ info, query: wish, principal, context, reauthorize }) => {
     const { id, settings } = info;
     const { upgrade } = context.env;
     const executor = resolveExecutor(settings.executor);
@@ -104,9 +104,9 @@ export function addTerminalRoutes(service: ServerContext): void {
         gone();
         leave();
         log.info({ session: id, user: principal.userName, code }, 'terminal closed');
-        void routes.trail.done(context, 'terminal.close', { session: id });
+        void routes.requestAudit.done(context, 'terminal.close', { session: id });
       };
-      new TerminalSocket(socket, { service, session, wish, recheck, left, log });
+      new TerminalSocket(socket, { service, session, wish, reauthorize, left, log });
     };
     return undefined;
   });
@@ -125,7 +125,7 @@ export function addMcpRoutes(service: ServerContext, endpoints: McpEndpoints): v
   };
 
   const answer = async (call: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
-    const { info, context, principal, recheck } = call;
+    const { info, context, principal, reauthorize } = call;
     followers.check(principal);
     const log = context.get('log');
     const endpoint = await endpoints.of(info, (line) => log.warn({ line }, 'mcp'));
@@ -134,7 +134,7 @@ export function addMcpRoutes(service: ServerContext, endpoints: McpEndpoints): v
     if (!body || !headers.get('content-type')?.startsWith(SSE)) return new Response(body, response);
     const onEnd = followers.enter(principal, 'sse');
     return new Response(
-      guardStream(body, { ...streams, recheck, onEnd, cut: () => abortConnection(context.env) }),
+      guardStream(body, { ...streams, reauthorize, onEnd, cut: () => abortConnection(context.env) }),
       response,
     );
   };

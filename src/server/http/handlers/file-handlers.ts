@@ -31,7 +31,7 @@ export function addFileRoutes(service: ServerContext): void {
     (await workspace(info, principal)).list(query.path),
   );
 
-  routes.session(fileRoutes.WatchFiles, async ({ info, query, principal, context, recheck }) => {
+  routes.session(fileRoutes.WatchFiles, async ({ info, query, principal, context, reauthorize }) => {
     followers.check(principal);
     watches.check(info.id);
     // Counted before anything is waited for: of many that come at once, no more get in.
@@ -57,7 +57,7 @@ export function addFileRoutes(service: ServerContext): void {
       else signal.addEventListener('abort', end, { once: true });
       return from(first, changes);
     };
-    return streamUntilGone(service, source, { form, principal, recheck, cut: () => abortConnection(context.env) });
+    return streamUntilGone(service, source, { form, principal, reauthorize, cut: () => abortConnection(context.env) });
   });
 
   routes.session(fileRoutes.ReadFile, async ({ info, query: { path, offset }, principal, context }) => {
@@ -66,26 +66,26 @@ export function addFileRoutes(service: ServerContext): void {
     return downloadResponse(chunks, { bytes, name: file.name, cut: () => abortConnection(context.env) });
   });
 
-  routes.session(fileRoutes.WriteFile, async ({ info, query, principal, context, about }) => {
-    about({ target: query.path.slice(0, 500) });
+  routes.session(fileRoutes.WriteFile, async ({ info, query, principal, context, auditTarget }) => {
+    auditTarget({ target: query.path.slice(0, 500) });
     // As Node reads it: several times faster than through the body of a Request.
     const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
     return await (await workspace(info, principal)).write(query.path, chunks);
   });
 
-  routes.session(fileRoutes.MakeFolder, async ({ info, body, principal, about }) => {
-    about({ target: body.path.slice(0, 500) });
+  routes.session(fileRoutes.MakeFolder, async ({ info, body, principal, auditTarget }) => {
+    auditTarget({ target: body.path.slice(0, 500) });
     await (await workspace(info, principal)).makeFolder(body.path);
     return undefined;
   });
 
-  routes.session(fileRoutes.MoveFile, async ({ info, body: { from, to, replace = false }, principal, about }) => {
-    about({ target: `${from} to ${to}`.slice(0, 500) });
+  routes.session(fileRoutes.MoveFile, async ({ info, body: { from, to, replace = false }, principal, auditTarget }) => {
+    auditTarget({ target: `${from} to ${to}`.slice(0, 500) });
     return await (await workspace(info, principal)).move(from, to, { replace });
   });
 
-  routes.session(fileRoutes.DeleteFile, async ({ info, query, principal, about }) => {
-    about({ target: query.path.slice(0, 500) });
+  routes.session(fileRoutes.DeleteFile, async ({ info, query, principal, auditTarget }) => {
+    auditTarget({ target: query.path.slice(0, 500) });
     await (await workspace(info, principal)).delete(query.path, { recursive: query.recursive === 'true' });
     return undefined;
   });

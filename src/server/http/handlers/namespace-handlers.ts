@@ -53,23 +53,23 @@ function addToolRoutes(routes: ServerContext['routes'], api: Api, look: Look): v
   );
   routes.session(
     namespaceRoutes.AddTool,
-    async ({ info, body: { yaml, replace = false, where }, principal, about }) => {
+    async ({ info, body: { yaml, replace = false, where }, principal, auditTarget }) => {
       requireScope(principal, 'admin');
       const added = await (await api(info)).tools.add(yaml, { replace, ...(where === undefined ? {} : { where }) });
-      about({ target: added.name });
+      auditTarget({ target: added.name });
       return plain(added);
     },
   );
-  routes.session(namespaceRoutes.RemoveTool, async ({ info, params, principal, about }) => {
+  routes.session(namespaceRoutes.RemoveTool, async ({ info, params, principal, auditTarget }) => {
     requireScope(principal, 'admin');
-    about({ target: params.name });
+    auditTarget({ target: params.name });
     return { removed: await (await api(info)).tools.remove(params.name) };
   });
   routes.session(namespaceRoutes.GetTool, ({ info, params }) =>
     look(info, async ({ tools }) => plain(await tools.describe(params.name))),
   );
-  routes.session(namespaceRoutes.CallTool, async ({ info, params, body, about, context }) => {
-    about({ target: params.name });
+  routes.session(namespaceRoutes.CallTool, async ({ info, params, body, auditTarget, context }) => {
+    auditTarget({ target: params.name });
     const { recipe, positional = [], named = {}, approved = false } = body;
     const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
     const value = await (await api(info)).tools.call(params.name, values, {
@@ -103,15 +103,15 @@ function addSkillRoutes(
   );
   routes.session(
     namespaceRoutes.CreateSkill,
-    async ({ info, body: { name, source, description, replace = false }, about }) => {
-      about({ target: name });
+    async ({ info, body: { name, source, description, replace = false }, auditTarget }) => {
+      auditTarget({ target: name });
       await storageQuota.admit(info.ownerId, Buffer.byteLength(source));
       const skill = { name, source, ...(description === undefined ? {} : { description }) };
       return plain(await (await api(info)).skills.create(skill, { replace }));
     },
   );
-  routes.session(namespaceRoutes.DeleteSkill, async ({ info, params, about }) => {
-    about({ target: params.name });
+  routes.session(namespaceRoutes.DeleteSkill, async ({ info, params, auditTarget }) => {
+    auditTarget({ target: params.name });
     await (await api(info)).skills.delete(params.name);
     return undefined;
   });
@@ -137,8 +137,8 @@ function addArtifactRoutes(
     const { size: bytes, name, mediaType } = artifact;
     return downloadResponse(chunks, { bytes, name, mediaType, cut: () => abortConnection(context.env) });
   });
-  routes.session(namespaceRoutes.SaveArtifact, async ({ info, params, query, context, about }) => {
-    about({ target: params.name });
+  routes.session(namespaceRoutes.SaveArtifact, async ({ info, params, query, context, auditTarget }) => {
+    auditTarget({ target: params.name });
     const { type, mediaType, description, metadata } = query;
     const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
     const facts = {
@@ -149,8 +149,8 @@ function addArtifactRoutes(
     };
     return await (await api(info)).artifacts.save(params.name, chunks, facts);
   });
-  routes.session(namespaceRoutes.DeleteArtifact, async ({ info, params, about }) => {
-    about({ target: params.name });
+  routes.session(namespaceRoutes.DeleteArtifact, async ({ info, params, auditTarget }) => {
+    auditTarget({ target: params.name });
     await (await api(info)).artifacts.delete(params.name);
     return undefined;
   });
@@ -177,13 +177,13 @@ function addDepsRoutes(service: ServerContext, api: Api, look: Look): void {
   };
   routes.session(namespaceRoutes.ListDeps, ({ info }) => look(info, async ({ deps }) => ({ deps: await deps.list() })));
   routes.session(namespaceRoutes.DepsStatus, async ({ info }) => (await api(info)).deps.status());
-  routes.session(namespaceRoutes.AddDeps, async ({ info, body: { requirements }, about, context }) => {
-    about({ target: requirements.join(' ').slice(0, 500) });
+  routes.session(namespaceRoutes.AddDeps, async ({ info, body: { requirements }, auditTarget, context }) => {
+    auditTarget({ target: requirements.join(' ').slice(0, 500) });
     checkUnlocked(info);
     return await change(info, context, (deps) => (options) => deps.add(requirements, options));
   });
-  routes.session(namespaceRoutes.RemoveDep, async ({ info, params: { name }, about, context }) => {
-    about({ target: name });
+  routes.session(namespaceRoutes.RemoveDep, async ({ info, params: { name }, auditTarget, context }) => {
+    auditTarget({ target: name });
     checkUnlocked(info);
     return await change(info, context, (deps) => (options) => deps.remove(name, options));
   });

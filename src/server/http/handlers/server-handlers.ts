@@ -6,18 +6,7 @@ import { drainingError } from '../../request-errors.ts';
 import { errorBody } from '../error-response.ts';
 import { type OpenApiDocument, openApiDocument } from '../openapi.ts';
 import { docsPage, HOME_PAGE, pageHeaders as headers } from '../pages.ts';
-import type { ServerContext } from '../server-context.ts';
-
-/** What the server knows of its own life. */
-export interface ServerControl {
-  facts(): Pick<serverRoutes.ServerStatus, 'pid' | 'startedAt' | 'url' | 'dataDir' | 'storage' | 'graceMs'> & {
-    readonly maxKernels: number;
-  };
-  /** Begins its end, or hurries it. Returns at once. */
-  stop(graceMs?: number): void;
-  /** Resolves when it has saved everything, or knows what it could not save. */
-  readonly saved: Promise<CellaError | undefined>;
-}
+import type { ServerContext, ServerControl } from '../server-context.ts';
 
 export function addServerRoutes({ routes, host, stopping, version }: ServerContext, life: ServerControl): void {
   routes.add(serverRoutes.GetServer, async () => {
@@ -34,8 +23,8 @@ export function addServerRoutes({ routes, host, stopping, version }: ServerConte
     };
   });
 
-  routes.add(serverRoutes.StopServerRoute, async ({ body: { pid, graceMs }, about }) => {
-    about({ target: `process ${pid}` });
+  routes.add(serverRoutes.StopServerRoute, async ({ body: { pid, graceMs }, auditTarget }) => {
+    auditTarget({ target: `process ${pid}` });
     const own = life.facts().pid;
     if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
     life.stop(graceMs);

@@ -18,13 +18,13 @@ import type { ServerContext } from '../server-context.ts';
 export function addSessionRoutes(service: ServerContext): void {
   const { routes, host, access, kernels, membersMay } = service;
 
-  routes.add(sessionRoutes.CreateSession, async ({ body = {}, principal, about, context }) => {
+  routes.add(sessionRoutes.CreateSession, async ({ body = {}, principal, auditTarget, context }) => {
     requireScope(principal, 'manage');
     checkPrivileges(principal, body, membersMay);
     const { shares, ...wanted } = body;
     const given = { ...wanted, ...(await resolveShares(shares, access.users)) };
     const { session, created } = await host.create(principal.userId, given);
-    about({ session: session.id });
+    auditTarget({ session: session.id });
     return created ? session : context.json(session, 200);
   });
 
@@ -70,14 +70,14 @@ export function addSessionRoutes(service: ServerContext): void {
     return await host.confirm(info.id, { by: principal.userId });
   });
 
-  routes.session(sessionRoutes.ForkSession, async ({ info, body, principal, about }) => {
+  routes.session(sessionRoutes.ForkSession, async ({ info, body, principal, auditTarget }) => {
     requireScope(principal, 'manage');
     // It is the forker's own from here on, with all that its parent was allowed.
     checkPrivileges(principal, info.settings, membersMay);
     await kernels.admit(info);
     await kernels.admitFork(info, principal.userId);
     const forked = await host.fork(info.id, principal.userId, body);
-    about({ target: forked.id });
+    auditTarget({ target: forked.id });
     return forked;
   });
 }
@@ -110,25 +110,25 @@ export function addStateRoutes(service: ServerContext): void {
     history: [...(await (await host.open(info.id)).history())],
   }));
 
-  routes.session(stateRoutes.CreateCheckpoint, async ({ info, body: { name, durable }, about }) => {
+  routes.session(stateRoutes.CreateCheckpoint, async ({ info, body: { name, durable }, auditTarget }) => {
     await storageQuota.admit(info.ownerId);
     const made = await (await api(info)).checkpoint({
       ...(name === undefined ? {} : { name }),
       ...(durable === undefined ? {} : { durable }),
     });
-    about({ target: made.id });
-    storageQuota.took(info.ownerId, made.bytes ?? 0);
+    auditTarget({ target: made.id });
+    storageQuota.addStored(info.ownerId, made.bytes ?? 0);
     return made;
   });
   routes.session(stateRoutes.ListCheckpoints, async ({ info }) => ({
     checkpoints: await (await api(info)).checkpoints(),
   }));
-  routes.session(stateRoutes.RestoreCheckpoint, async ({ info, params, about }) => {
-    about({ target: params.checkpoint });
+  routes.session(stateRoutes.RestoreCheckpoint, async ({ info, params, auditTarget }) => {
+    auditTarget({ target: params.checkpoint });
     return await (await api(info)).restore(params.checkpoint);
   });
-  routes.session(stateRoutes.DeleteCheckpoint, async ({ info, params, about }) => {
-    about({ target: params.checkpoint });
+  routes.session(stateRoutes.DeleteCheckpoint, async ({ info, params, auditTarget }) => {
+    auditTarget({ target: params.checkpoint });
     await (await api(info)).deleteCheckpoint(params.checkpoint);
     return undefined;
   });
