@@ -2,7 +2,7 @@
 
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** 32 of them, so that five bits of chance make one character. */
+/** 32 characters: five random bits each. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
 const SECRET_BYTES = 32;
 
@@ -10,65 +10,73 @@ export const SECRET_SHAPE = /^[A-Za-z0-9_-]{43}$/;
 
 export const newSecret = (): string => randomBytes(SECRET_BYTES).toString('base64url');
 
-/** Not secret: for names of things. */
+/** For ids, which are no secrets. */
 export function newId(length: number): string {
   return Array.from(randomBytes(length), (byte) => ALPHABET[byte & 31]).join('');
 }
 
 export const digestOf = (secret: string): string => hash('sha256', secret);
 
-/** Takes as long for any two texts of this length: what is compared are digests, never secrets. */
+/** In constant time. Compares digests, never secrets. */
 export function sameDigest(one: string, other: string): boolean {
   const [first, second] = [Buffer.from(one), Buffer.from(other)];
   return first.length === second.length && timingSafeEqual(first, second);
 }
 
-/** Another secret that follows from this one, and from which this one does not follow. */
+/** A second secret derived from this one. This one cannot be computed from it. */
 export const derived = (secret: string, purpose: string): string =>
   createHmac('sha256', secret).update(purpose).digest('base64url');
-
-const TOKEN_SHAPE = /^cella_([a-z2-7]{16})_(.{43})$/;
-const TOKEN_LENGTH = 'cella_'.length + 16 + 1 + 43;
 
 export interface TokenParts {
   readonly id: string;
   readonly secret: string;
 }
 
-export const tokenText = ({ id, secret }: TokenParts): string => `cella_${id}_${secret}`;
+/** A token as text: `PREFIX_<id>_<secret>`. Different prefixes, so that one kind of token never passes for another. */
+class TokenFormat {
+  readonly #prefix: string;
+  readonly #shape: RegExp;
+  readonly #length: number;
 
-/** Undefined where it cannot be a token, however long it is. */
-export function parseToken(text: string): TokenParts | undefined {
-  if (text.length !== TOKEN_LENGTH) return undefined;
-  const [, id = '', secret = ''] = TOKEN_SHAPE.exec(text) ?? [];
-  return SECRET_SHAPE.test(secret) ? { id, secret } : undefined;
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+    this.#shape = new RegExp(`^${prefix}_([a-z2-7]{16})_(.{43})$`);
+    this.#length = `${prefix}_`.length + 16 + 1 + 43;
+  }
+
+  format({ id, secret }: TokenParts): string {
+    return `${this.#prefix}_${id}_${secret}`;
+  }
+
+  /** Undefined if it cannot be such a token. Cheap however long the text is. */
+  parse(text: string): TokenParts | undefined {
+    if (text.length !== this.#length) return undefined;
+    const [, id = '', secret = ''] = this.#shape.exec(text) ?? [];
+    return SECRET_SHAPE.test(secret) ? { id, secret } : undefined;
+  }
 }
 
-const SHAPE = /^cst_([a-z2-7]{16})_(.{43})$/;
-const LENGTH = 'cst_'.length + 16 + 1 + 43;
+const userTokens = new TokenFormat('cella');
+const sessionTokens = new TokenFormat('cst');
 
-export const sessionTokenText = ({ id, secret }: TokenParts): string => `cst_${id}_${secret}`;
+export const tokenText = (parts: TokenParts): string => userTokens.format(parts);
+export const parseToken = (text: string): TokenParts | undefined => userTokens.parse(text);
+export const sessionTokenText = (parts: TokenParts): string => sessionTokens.format(parts);
+export const parseSessionToken = (text: string): TokenParts | undefined => sessionTokens.parse(text);
 
-/** Undefined where it cannot be one, however long it is. */
-export function parseSessionToken(text: string): TokenParts | undefined {
-  if (text.length !== LENGTH) return undefined;
-  const [, id = '', secret = ''] = SHAPE.exec(text) ?? [];
-  return SECRET_SHAPE.test(secret) ? { id, secret } : undefined;
-}
-
-/** Clocks are set right by steps of this size at most; a larger step back makes what was made later unusable. */
+/** The largest step back of the clock that is tolerated. After a larger one, what was made later is not valid. */
 const TOLERANCE_MS = 5 * 60_000;
 
 export interface Lifetime {
   readonly createdAt: number;
-  /** Never, where it is left out. */
+  /** Undefined: never. */
   readonly expiresAt?: number | undefined;
 }
 
-/** A clock that was set back brings nothing back to life that was to end: before its time it is not valid either. */
+/** Not valid before its creation either: setting the clock back must not revive what has expired. */
 export function isAlive({ createdAt, expiresAt }: Lifetime, now: number): boolean {
   return expiresAt === undefined || (now < expiresAt && now >= createdAt - TOLERANCE_MS);
 }
 
-/** Gone for good, and not only by a clock that was set back. */
+/** Expired for good, not only because the clock was set back. */
 export const isOver = ({ expiresAt }: Lifetime, now: number): boolean => expiresAt !== undefined && now >= expiresAt;

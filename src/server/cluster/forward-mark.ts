@@ -1,7 +1,6 @@
 /**
- * The mark on a request that one server has passed on to another: where the client is, and that it came this way. It is
- * signed with a secret that only the servers of one storage have, and lets nobody in: who asks is found out again from
- * what the client sent. A mark that a client makes up is no mark.
+ * Marks a request that one server forwards to another, with the address of the client. It is signed with a secret that only
+ * the servers of one storage have, so clients cannot forge it. It grants nothing: the other server authenticates again.
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -10,14 +9,14 @@ import { z } from 'zod';
 export const FORWARD_HEADER = 'x-cella-hop';
 
 const ForwardMark = z.strictObject({
-  /** The server that has passed it on. */
+  /** The server that forwarded it. */
   from: z.string().max(200),
-  /** Where the client is. */
+  /** The address of the client. */
   client: z.string().max(100),
 });
 export type ForwardMark = z.infer<typeof ForwardMark>;
 
-/** What the mark is good for: this request of this client, and no other. */
+/** The request that the mark is valid for, and no other. */
 export interface MarkedRequest {
   readonly method: string;
   /** With the query. */
@@ -40,7 +39,7 @@ export class Hops {
     return `${text}.${this.#mac(request, text).toString('base64url')}`;
   }
 
-  /** Undefined where there is none that is good. */
+  /** Undefined if there is no valid mark. */
   read(request: MarkedRequest, header: string | undefined): ForwardMark | undefined {
     const [, text, mac] = HEADER.exec(header ?? '') ?? [];
     if (text === undefined || mac === undefined) return undefined;

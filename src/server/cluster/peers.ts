@@ -1,6 +1,6 @@
 /**
- * The servers that share a storage: where each can be reached, and which sessions have a kernel there. A server is there
- * as long as it holds the lock of its own name, so that one that was killed, or stopped for long, is not.
+ * The servers that share a storage: their addresses, and the sessions with a kernel there. A server is alive while it holds
+ * the lock of its own name, so one that was killed or suspended for long is not.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -31,8 +31,8 @@ interface PeerAnnouncement {
   readonly live: () => Promise<Peer['live']>;
 }
 
-/** How often it is looked whether there is something else to tell. */
-const TELL_MS = 1000;
+/** How often the server checks for changes to publish. */
+const PUBLISH_MS = 1000;
 
 export class Peers implements AsyncDisposable {
   readonly id: string;
@@ -41,8 +41,8 @@ export class Peers implements AsyncDisposable {
   readonly storageId: string;
   readonly #storage: Storage;
   readonly #lock: Lock;
-  #told = '';
-  #telling: NodeJS.Timeout | undefined;
+  #published = '';
+  #publishTimer: NodeJS.Timeout | undefined;
   #last: Promise<void> = Promise.resolve();
 
   private constructor(storage: Storage, lock: Lock, secret: string) {
@@ -62,20 +62,20 @@ export class Peers implements AsyncDisposable {
     return peers;
   }
 
-  /** From here on others send here what is for the sessions that this server has. */
+  /** From here on, other servers forward requests for the sessions of this one. */
   async announce(facts: PeerAnnouncement): Promise<void> {
-    await this.#tell(facts);
-    // While it stood still, others may have taken it for one that has ended.
+    await this.#publish(facts);
+    // While it was suspended, others may have removed its entry.
     this.#lock.watch(() => {
-      this.#told = '';
+      this.#published = '';
     });
-    this.#telling = setInterval(() => {
-      // Storage that is away is told the next time.
-      this.#last = this.#last.then(() => this.#tell(facts)).catch(() => {});
-    }, TELL_MS).unref();
+    this.#publishTimer = setInterval(() => {
+      // If storage fails, it is published the next time.
+      this.#last = this.#last.then(() => this.#publish(facts)).catch(() => {});
+    }, PUBLISH_MS).unref();
   }
 
-  /** Undefined where there is no such server, or none any more. */
+  /** Undefined if there is no such server that is alive. */
   async find(id: string): Promise<Peer | undefined> {
     const found = await this.#storage.documents.get(PEERS, id);
     const peer = Peer.safeParse(found?.value);
@@ -98,19 +98,19 @@ export class Peers implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearInterval(this.#telling);
+    clearInterval(this.#publishTimer);
     await this.#last;
-    // Where storage is away, both end by themselves or are swept.
+    // If storage fails, both expire or are swept later.
     await this.#storage.documents.delete(PEERS, this.id).catch(() => {});
     await this.#lock.release().catch(() => {});
   }
 
-  async #tell({ url, version, live }: PeerAnnouncement): Promise<void> {
+  async #publish({ url, version, live }: PeerAnnouncement): Promise<void> {
     const peer: Peer = { url, version, live: await live() };
     const text = JSON.stringify(peer);
-    if (text === this.#told) return;
+    if (text === this.#published) return;
     await this.#storage.documents.put(PEERS, this.id, peer);
-    this.#told = text;
+    this.#published = text;
   }
 
   async #sweep(): Promise<void> {
@@ -146,7 +146,7 @@ export interface PeerAddress {
 }
 
 interface PeerMonitorOptions {
-  /** Whether it holds the lock of its name. A process that was stopped may keep that for long. */
+  /** Whether it holds the lock of its name. A suspended process may keep that for long. */
   readonly isAlive: (id: string) => Promise<boolean>;
   /** Whether it answers a request, whatever else it does. */
   readonly answers: (other: PeerAddress, signal: AbortSignal) => Promise<boolean>;
@@ -166,6 +166,7 @@ const LOOK_MS = 1000;
 const ASK_AFTER_MS = 10_000;
 const LONGEST_SILENCE_MS = 30_000;
 
+/** Watches servers that requests were forwarded to. If one is gone or does not respond, what waits for it is aborted. */
 export class PeerMonitor implements Disposable {
   readonly #options: PeerMonitorOptions;
   readonly #watches = new Map<string, Watch>();
@@ -209,7 +210,7 @@ export class PeerMonitor implements Disposable {
       return this.#giveUp(id, watch, `it has not answered for ${LONGEST_SILENCE_MS / 1000} s`);
     }
     if (silentMs >= ASK_AFTER_MS && !watch.asking) void this.#ask(watch);
-    // Storage that is away says nothing of others.
+    // Storage that fails says nothing about other servers.
     if (await this.#options.isAlive(id).catch(() => true)) return;
     this.#giveUp(id, watch, 'it is no longer there');
   }

@@ -1,6 +1,6 @@
 /**
- * Leads what is asked of a session to the server that has it. The client is let in here, and again there, by what it has
- * sent itself; what has come from another server is never passed on again.
+ * Forwards requests for a session to the server that owns it. Both servers authenticate the client by its own credentials.
+ * A request that came from another server is never forwarded again.
  */
 
 import { Agent, type IncomingMessage } from 'node:http';
@@ -27,17 +27,17 @@ import { type Peer, type PeerAddress, PeerMonitor, type Peers } from './peers.ts
 export interface SessionForwarderOptions {
   readonly peers: Peers;
   readonly host: SessionManager;
-  /** Of the admin `local`, for whoever came through the local socket without a token. */
+  /** The token of the admin `local`, for clients of the local socket that sent none. */
   readonly adminTokenPath: string;
   readonly sockets: Pick<ProxySocketOptions, 'patienceMs' | 'bufferBytes' | 'ending'>;
 }
 
-/** What says how long a body is goes with it, and with nothing else: no byte of it is taken for another request. */
+/** Forwards the length of the body with the body, so that no byte of it is read as another request. */
 function bodyOf(incoming: IncomingMessage) {
   const { 'content-length': length, 'transfer-encoding': coding } = incoming.headers;
   if (coding !== undefined) return { stream: incoming, headers: { 'transfer-encoding': 'chunked' } };
   if (length === undefined) return { stream: undefined, headers: {} };
-  // Said again: a client can have it taken away as a header of its own connection, and the body would be without an end.
+  // Set again: a client can name this header in `Connection`, which would remove it and leave the body without an end.
   return { stream: incoming, headers: { 'content-length': length } };
 }
 
@@ -56,18 +56,18 @@ export class SessionForwarder implements Disposable {
     this.#monitor = new PeerMonitor({ isAlive: isThere, answers: (other, signal) => this.#answers(other, signal) });
   }
 
-  /** The answer of the server that has the session; undefined where it is for this one to answer. */
+  /** The response of the server that owns the session; undefined if this server is to answer. */
   async forward(c: RequestContext, session: SessionInfo, endpoint: Route): Promise<Response | undefined> {
-    if (c.get('hop')) return undefined;
+    if (c.get('forwardMark')) return undefined;
     const target = await this.#find(session, endpoint);
     if (!target) return undefined;
     const { upgrade } = c.env;
     return upgrade ? await this.#socket(c, target, upgrade) : await this.#request(c, target);
   }
 
-  /** Deletes it where another server has it, as whoever asks here. False where this one is to do it. */
+  /** Deletes the session at its owner, as the principal of this request. False if this server is to do it. */
   async delete(c: RequestContext, session: SessionInfo): Promise<boolean> {
-    const target = c.get('hop') ? undefined : await this.#find(session);
+    const target = c.get('forwardMark') ? undefined : await this.#find(session);
     if (!target) return false;
     const [method, path] = ['DELETE', `/v1/sessions/${session.id}`];
     const headers = await this.#headers(c, method, path);
@@ -98,15 +98,15 @@ export class SessionForwarder implements Disposable {
     const { host, peers } = this.#options;
     const id = (await host.owningServer(session)) ?? (await this.#claim(session, endpoint));
     if (id === undefined) return undefined;
-    // Another process than a server may have it: whoever asks is told here.
+    // If a process that is no server owns it, this server answers with the error.
     const peer = await peers.find(id);
     return peer && { ...peer, id };
   }
 
-  /** Nobody has it: this server takes it now, before anything of the request is read. Another may be faster. */
+  /** The session has no owner: this server claims it before it reads the body. Another server may be faster. */
   async #claim(session: SessionInfo, endpoint: Route | undefined): Promise<string | undefined> {
     const { host } = this.#options;
-    // Looking at a session takes it from nobody.
+    // Reading a session does not claim it.
     if (endpoint === GetSession) return undefined;
     try {
       await host.open(session.id);
@@ -157,7 +157,7 @@ export class SessionForwarder implements Disposable {
     c.set('forwarded', true);
     const left = () => {
       watched[Symbol.dispose]();
-      // Where the client was there to the end, the other side has been told.
+      // If the client closed properly, the other side has been told.
       if (!(owner instanceof Response)) setTimeout(() => owner.terminate(), this.#options.sockets.patienceMs).unref();
     };
     if (owner instanceof Response) {
@@ -188,7 +188,7 @@ export class SessionForwarder implements Disposable {
     return { ...passed, ...authorization, [FORWARD_HEADER]: hop, 'x-request-id': c.get('requestId') };
   }
 
-  /** Whoever came through the local socket is the admin, and has nothing to show for it elsewhere. */
+  /** A client of the local socket is the admin but has no credential that another server accepts. */
   async #credentials(c: RequestContext): Promise<string | undefined> {
     if (c.get('principal')?.authMethod.kind !== 'daemon') return undefined;
     const file = await readAdminToken(this.#options.adminTokenPath);

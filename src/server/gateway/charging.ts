@@ -19,7 +19,7 @@ export interface ChargingOptions {
 
 interface FinishedCall {
   readonly binding: TokenBinding;
-  readonly asked: ModelRequest;
+  readonly modelRequest: ModelRequest;
   readonly timing: CallTiming;
   readonly reader: UsageReader;
 }
@@ -27,18 +27,18 @@ interface FinishedCall {
 /** Also where the agent has gone in the middle: what was made for it was made. */
 export async function chargeCall(
   parts: ChargingOptions,
-  { binding, asked, timing: course, reader }: FinishedCall,
+  { binding, modelRequest, timing, reader }: FinishedCall,
 ): Promise<void> {
   const { rules, usage, log, onUsage } = parts;
-  const { workedMs } = course;
+  const { workedMs } = timing;
   if (workedMs === undefined) return;
   const untold = {
     // As many as there can be: a token has a byte at least.
-    input: asked.body?.length ?? 0,
-    output: maxProduced(asked, { workedMs, isOver: reader.isOver }),
+    input: modelRequest.body?.length ?? 0,
+    output: maxProduced(modelRequest, { workedMs, isOver: reader.isOver }),
   };
-  const { counts, model = asked.model, told } = reader.reading(untold);
-  const price = rules.priceOf(model ?? '') ?? rules.priceOf(asked.model ?? '');
+  const { counts, model = modelRequest.model, told } = reader.reading(untold);
+  const price = rules.priceOf(model ?? '') ?? rules.priceOf(modelRequest.model ?? '');
   const used: TokenUsage = {
     ...counts,
     ...(price ? { costUsd: costOf(counts, told.input ? price : worstCasePrice(price)) } : {}),

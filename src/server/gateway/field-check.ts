@@ -1,6 +1,6 @@
 /**
  * Checks the fields of a message against the list of its API while the message is scanned. Nothing of it is parsed, so that
- * a message takes no more time and memory than it has bytes. The lists are in `wires/*-fields.ts`.
+ * a message takes no more time and memory than it has bytes. The lists are in `providers/`.
  */
 
 import type { ScanListener } from '../../lib/json-scanner.ts';

@@ -140,8 +140,8 @@ export class ModelGateway implements AsyncDisposable {
     // Whoever shows no good token learns nothing of what there is.
     const binding = await tokens.check(presentedToken(request), bound);
     if (rules.keys !== 'gateway') throw otherWay();
-    const door = findProviderRoute(provider, request.method ?? '', request.url ?? '');
-    if (!door)
+    const route = findProviderRoute(provider, request.method ?? '', request.url ?? '');
+    if (!route)
       throw new CellaError('NOT_FOUND', `The gateway has no such path for ${provider}.`, {
         advice: 'See docs/gateway.md.',
       });
@@ -152,15 +152,15 @@ export class ModelGateway implements AsyncDisposable {
     try {
       const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
       const added = rules.addedFields(provider);
-      const asked = await readModelRequest(request, door, { mostBytes, take: body.add, added, mayReach });
-      checkModel(rules, provider, asked.model);
-      const counted = door.format !== 'free';
+      const modelRequest = await readModelRequest(request, route, { mostBytes, take: body.add, added, mayReach });
+      checkModel(rules, provider, modelRequest.model);
+      const counted = route.format !== 'free';
       // Given back when it is written down what was used in its place.
-      using _kept = counted ? await this.#budgets.reserve(binding, asked, signal) : undefined;
-      await this.#underWay(this.#call({ door, asked, binding, signal }, request, response));
+      using _kept = counted ? await this.#budgets.reserve(binding, modelRequest, signal) : undefined;
+      await this.#underWay(this.#call({ route, modelRequest, binding, signal }, request, response));
       response.end();
     } catch (error) {
-      if (error instanceof CellaError && door.format !== 'free') this.refused.note(binding.task, error);
+      if (error instanceof CellaError && route.format !== 'free') this.refused.note(binding.task, error);
       throw error;
     }
   }
@@ -175,29 +175,33 @@ export class ModelGateway implements AsyncDisposable {
   }
 
   async #call(
-    { door, asked, binding, signal }: Call,
+    { route, modelRequest, binding, signal }: Call,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
     const { rules, credentials, clock } = this.#parts;
-    const key = await credentials.reveal(binding.userId, door.provider);
+    const key = await credentials.reveal(binding.userId, route.provider);
     signal.throwIfAborted();
-    const course = new CallTiming(clock);
-    const usage = new UsageReader(door.format);
+    const timing = new CallTiming(clock);
+    const usage = new UsageReader(route.format);
     using hold = this.#answers.reserve(binding.session);
     try {
       const answer = await this.#upstream.send({
-        url: urlOf(rules.addresses[door.provider], door.target),
-        method: door.takesBody ? 'POST' : 'GET',
-        headers: requestHeaders(request.headers, { provider: door.provider, key, bodyBytes: asked.body?.length }),
-        body: asked.body,
+        url: urlOf(rules.addresses[route.provider], route.target),
+        method: route.takesBody ? 'POST' : 'GET',
+        headers: requestHeaders(request.headers, {
+          provider: route.provider,
+          key,
+          bodyBytes: modelRequest.body?.length,
+        }),
+        body: modelRequest.body,
         signal,
-        onSent: () => course.sent(),
+        onSent: () => timing.sent(),
       });
-      course.answered(answer.statusCode ?? 0);
+      timing.answered(answer.statusCode ?? 0);
       const { streamed, good } = responseKind(answer);
-      if (door.format !== 'free') this.refused.answered(binding.task);
-      const reader = this.#readerOf({ door, key, usage, hold, streamed, good, status: answer.statusCode ?? 502 });
+      if (route.format !== 'free') this.refused.answered(binding.task);
+      const reader = this.#readerOf({ route, key, usage, hold, streamed, good, status: answer.statusCode ?? 502 });
       const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
       await relayResponse(answer, response, {
         key,
@@ -208,12 +212,12 @@ export class ModelGateway implements AsyncDisposable {
         signal,
       });
     } finally {
-      if (door.format !== 'free') await chargeCall(this.#parts, { binding, asked, timing: course, reader: usage });
+      if (route.format !== 'free') await chargeCall(this.#parts, { binding, modelRequest, timing, reader: usage });
     }
   }
 
-  #readerOf({ door, streamed, good, status, ...parts }: Answered): AnswerReader {
-    const { provider, fields } = door;
+  #readerOf({ route, streamed, good, status, ...parts }: Answered): AnswerReader {
+    const { provider, fields } = route;
     const added = this.#parts.rules.addedFields(provider);
     const rules = (shape: Shape) => ({ shape, added, anyCase: provider === 'gemini' });
     if (streamed) return new EventReader({ ...parts, rules: rules(fields.event ?? fields.answer), mustEnd: good });
@@ -223,14 +227,14 @@ export class ModelGateway implements AsyncDisposable {
 }
 
 interface Call {
-  readonly door: ProviderRoute;
-  readonly asked: ModelRequest;
+  readonly route: ProviderRoute;
+  readonly modelRequest: ModelRequest;
   readonly binding: TokenBinding;
   readonly signal: AbortSignal;
 }
 
 interface Answered {
-  readonly door: ProviderRoute;
+  readonly route: ProviderRoute;
   readonly key: string;
   readonly usage: UsageReader;
   readonly hold: ByteReservation;

@@ -42,30 +42,30 @@ export interface ModelRequestRules extends BodyLimits {
 
 export async function readModelRequest(
   request: IncomingMessage,
-  door: ProviderRoute,
+  route: ProviderRoute,
   rules: ModelRequestRules,
 ): Promise<ModelRequest> {
-  if (!door.takesBody)
-    return { body: undefined, model: door.model, outputLimit: outputLimitOf(door.format, {}), streamed: false };
+  if (!route.takesBody)
+    return { body: undefined, model: route.model, outputLimit: outputLimitOf(route.format, {}), streamed: false };
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers;
   if (encoding !== 'identity') throw invalidBody('The body must not be compressed.');
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalidBody('The body must be application/json.');
   const { added, mayReach } = rules;
   checkBetas(request.headers, added);
-  const anyCase = door.provider === 'gemini';
-  const watch = new FieldWatch({ shape: door.fields.request ?? fields(''), added, mayReach, anyCase });
+  const anyCase = route.provider === 'gemini';
+  const watch = new FieldWatch({ shape: route.fields.request ?? fields(''), added, mayReach, anyCase });
   const members = await readMembers(request, rules, watch);
   const body = parseBody(members);
-  const model = door.model ?? body.model;
+  const model = route.model ?? body.model;
   if (model === undefined) throw invalidBody('The body names no model.');
   if (!mayReach && SEARCHING.test(model)) throw refusedRequest({ kind: 'remote', at: 'model' });
   if (body.background === true) throw invalidBody('What runs in the background cannot be counted, and is not taken.');
-  const referred = storedContextIn(door.format, members.values);
-  const streamed = door.streams ?? body.stream === true;
+  const referred = storedContextIn(route.format, members.values);
+  const streamed = route.streams ?? body.stream === true;
   return {
-    body: countable(door, body, members),
+    body: countable(route, body, members),
     model,
-    outputLimit: outputLimitOf(door.format, body),
+    outputLimit: outputLimitOf(route.format, body),
     streamed,
     storedContext: referred,
   };

@@ -43,7 +43,7 @@ export function buildApp(
     log,
     metrics,
     requestAudit,
-    hops: peers?.forwardSigner,
+    forwardSigner: peers?.forwardSigner,
   });
   const { adminTokenPath } = access;
   const sockets = { patienceMs, bufferBytes, ending };
@@ -102,10 +102,10 @@ export interface AppOptions {
   /** Told of what is refused before its route is looked for. */
   readonly requestAudit: Pick<RequestAudit, 'refused'>;
   /** How a request is known that another server has passed on. */
-  readonly hops?: Hops | undefined;
+  readonly forwardSigner?: Hops | undefined;
 }
 
-export function makeApp({ hosts, log, metrics, requestAudit, hops }: AppOptions): Hono<RequestEnv> {
+export function makeApp({ hosts, log, metrics, requestAudit, forwardSigner }: AppOptions): Hono<RequestEnv> {
   const app = new Hono<RequestEnv>();
   app.use(async (c, next) => {
     const began = performance.now();
@@ -125,7 +125,8 @@ export function makeApp({ hosts, log, metrics, requestAudit, hops }: AppOptions)
     const { method } = c.req;
     const [authorization, cookie] = [c.req.header('authorization'), c.req.header('cookie')];
     const mark = c.req.header(FORWARD_HEADER);
-    if (mark !== undefined) c.set('hop', hops?.read({ method, path: pathOf(c), authorization, cookie }, mark));
+    if (mark !== undefined)
+      c.set('forwardMark', forwardSigner?.read({ method, path: pathOf(c), authorization, cookie }, mark));
     await next();
   });
   app.use(async (c, next) => {
@@ -164,7 +165,7 @@ function checkHostAndOrigin(c: RequestContext, hosts: HostHeaderRules): CellaErr
     return new CellaError('FORBIDDEN', name, { advice });
   }
   // Which page sent it was looked at where it came in.
-  const page = c.get('hop') ? undefined : originProblem(c.req.header('origin'), host);
+  const page = c.get('forwardMark') ? undefined : originProblem(c.req.header('origin'), host);
   const advice = 'Ask from a page of the server itself, or from a program: that sends no Origin.';
   return page === undefined ? undefined : new CellaError('FORBIDDEN', page, { advice });
 }

@@ -9,19 +9,19 @@ import type { Principal } from '../access/authorization.ts';
 import type { ForwardMark } from '../cluster/forward-mark.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
-/** `local`: the Unix socket in the data folder, which only the user that runs the daemon can open. */
+/** `local`: the Unix socket in the data folder, which only the user that runs the server can open. */
 export type ListenerKind = 'network' | 'local';
 
-/** A request to go on as a WebSocket. A handler that agrees says what is to be done with it. */
+/** A request to become a WebSocket. A handler that accepts it sets `accept`. */
 export interface Upgrade {
   accept: ((socket: WebSocket, room: () => ByteReservation) => void) | undefined;
-  /** For what is held of its messages, once it is known whose they are. */
+  /** Reserves memory for its messages, once the user is known. */
   room: (() => ByteReservation) | undefined;
 }
 
 export interface RequestBindings {
   readonly incoming: IncomingMessage;
-  /** Its connection, also after a body that was not read to its end has let go of it. */
+  /** Its connection, also after an unread body has detached from it. */
   readonly socket: Socket;
   readonly listener: ListenerKind;
   readonly upgrade?: Upgrade;
@@ -34,8 +34,8 @@ export interface RequestVariables {
   route: string | undefined;
   /** Who sent it, once that is known. */
   principal: Principal | undefined;
-  /** Which server has passed it on, where one has. */
-  hop: ForwardMark | undefined;
+  /** Set if another server forwarded it. */
+  forwardMark: ForwardMark | undefined;
   /** Whether another server has answered it. */
   forwarded: boolean | undefined;
 }
@@ -47,10 +47,10 @@ export interface RequestEnv {
 
 export type RequestContext = Context<RequestEnv>;
 
-/** Where a request comes from, for logs and the audit. Behind the Unix socket there is no address. */
+/** The address of the client, for logs and the audit. `local` for the Unix socket. */
 export function clientAddress(c: RequestContext): string {
   const { socket, listener: door } = c.env;
-  return c.get('hop')?.client ?? (door === 'local' ? 'local' : (socket.remoteAddress ?? 'unknown'));
+  return c.get('forwardMark')?.client ?? (door === 'local' ? 'local' : (socket.remoteAddress ?? 'unknown'));
 }
 
 /** With the query. */
@@ -63,7 +63,7 @@ export function isTls({ socket }: RequestBindings): boolean {
   return 'encrypted' in socket && socket.encrypted === true;
 }
 
-/** Ends the connection of an answer that cannot be ended well, so that nobody takes what there is for all of it. */
+/** Destroys the connection of a response that fails half way, so that the client does not take it for complete. */
 export function abortConnection({ socket }: RequestBindings): void {
   socket.destroy();
 }

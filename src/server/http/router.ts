@@ -1,6 +1,6 @@
 /**
- * Puts endpoints into the app. Every one goes through the same steps: who is it, may they, is what they sent well formed;
- * then the work, and a line in the audit log. An endpoint without a decision on who may come in cannot be written.
+ * Adds endpoints to the app. Each request goes through the same steps: authenticate, authorize, forward to the owner, parse,
+ * run the handler, audit. An endpoint that does not say who may call it does not compile.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
@@ -26,15 +26,15 @@ import { textResponse } from './node-adapter.ts';
 import type { AuditTarget, RequestAudit } from './request-audit.ts';
 import type { RequestContext, RequestEnv } from './request-context.ts';
 
-/** So many of the largest bodies may be under way for one user: those of others find room whatever that one sends. */
+/** How many bodies of the largest size one user may have in memory at once. */
 const LARGEST_AT_ONCE = 16;
-/** All tokens of one user together may send as much as so many of them. */
+/** All tokens of one user together may send as much as this many single tokens. */
 const TOKENS_AT_ONCE = 4;
-/** How long a request that is one too many waits for its answer, and how long after that the next one of the same user. */
+/** How long a rate-limited request waits for its response, and the pause before the next response to the same user. */
 const REFUSAL_DELAY_MS = 250;
 const REFUSAL_PACE_MS = 50;
 const LONGEST_REFUSAL_MS = 5000;
-/** Checking and parsing JSON takes time by its length: so much of it is one more request. The default rate allows 8 MB a second. */
+/** Parsing JSON takes time by its length: each such piece counts as one more request. The default rate allows 8 MB a second. */
 const BYTES_PER_REQUEST = 16 * 1024;
 
 export interface RouterOptions {
@@ -45,7 +45,7 @@ export interface RouterOptions {
   readonly bodyLimitBytes: number;
   /** Whether the server takes no new work. */
   readonly stopping: () => boolean;
-  /** Leads to the server that has a session; without it there is no other one. */
+  /** Forwards to the server that owns a session. Undefined if there are no other servers. */
   readonly forwarder?: Pick<SessionForwarder, 'forward'> | undefined;
 }
 
@@ -58,10 +58,10 @@ export interface Call<Params, Query, Body> {
   readonly auditTarget: SetAuditTarget;
 }
 
-/** Says in the audit log what it was done to, where the path does not; and what came of it, where that is known later. */
+/** Sets the target of the audit entry if the path does not name it, and the outcome if it is known only later. */
 type SetAuditTarget = (more: AuditTarget, outcome?: Promise<unknown>) => void;
 
-/** Again, for what goes on for long: fails where the token is no longer good, or the right is not there. */
+/** Authorizes again, for long-lived connections. Fails if the token is no longer valid or the right is gone. */
 export type Reauthorize = (right?: Right) => Promise<Principal>;
 
 export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Body> {
@@ -88,7 +88,7 @@ export class Router {
     this.requestAudit = parts.requestAudit;
   }
 
-  /** For whoever has no token. */
+  /** For endpoints that need no token. */
   open<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<Omit<Call<P, Q, B>, 'principal'>, R>): void {
     expectAccess(endpoint, 'everybody');
     this.#put(endpoint, async (c, auditTarget) =>
@@ -107,7 +107,7 @@ export class Router {
     });
   }
 
-  /** For what is done to the session that the path names. */
+  /** For endpoints of the session that the path names. */
   session<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<SessionCall<P, Q, B>, R>): void {
     const { access } = endpoint;
     if (access.kind !== 'session') throw new Error(`${endpoint.path} is no route of a session`);
@@ -164,25 +164,25 @@ export class Router {
     const principal = await authenticate(c, access);
     c.set('principal', principal);
     if (c.env.upgrade) c.env.upgrade.room = () => this.room(c);
-    // What another server has passed on was counted there.
-    if (!c.get('hop')) admitRequest(access, principal);
+    // A forwarded request was counted by the server that forwarded it.
+    if (!c.get('forwardMark')) admitRequest(access, principal);
     return principal;
   }
 
   /** For the body of this request, until it is read; for the messages of this WebSocket, until it is closed. */
   room(c: RequestContext): ByteReservation {
     const principal = c.get('principal');
-    // Without a token there is nothing that one may send.
+    // Endpoints without a token take no body.
     const hold = this.#held.reserve(principal?.userId ?? '');
-    // What another server has passed on was counted there.
-    return principal && !c.get('hop')
+    // A forwarded request was counted by the server that forwarded it.
+    return principal && !c.get('forwardMark')
       ? counted(hold, (requests) => admitRequest(this.#parts.access, principal, requests))
       : hold;
   }
 
   /**
-   * Who sends too much gets that answer late, and one after the other. Until then nothing more is read of their
-   * connection, and others have the time.
+   * Delays the responses to a user who sends too much, one after the other. Until then the server reads nothing more from
+   * those connections and has time for others.
    */
   async #slowDown(principal: Principal | undefined, error: unknown): Promise<void> {
     if (!principal || !(error instanceof CellaError) || error.code !== 'RATE_LIMITED') return;
@@ -198,7 +198,7 @@ export class Router {
     return readRequest(endpoint, c, { limitBytes: bodyLimitBytes, room: () => this.room(c) });
   }
 
-  /** What somebody may not see looks like what is not there. */
+  /** A session that the principal may not see looks as if it did not exist. */
   async #find(id: string): Promise<SessionInfo> {
     try {
       return await this.#parts.host.get(id);
@@ -211,7 +211,7 @@ export class Router {
   }
 }
 
-/** By its token or login; and all of one user's together, who may make many of them. */
+/** Counts per token or login, and per user, who may have many tokens. */
 export function admitRequest(
   { rates }: Pick<AccessControl, 'rates'>,
   { authMethod, userId }: Principal,
@@ -222,7 +222,7 @@ export function admitRequest(
   rates.admit(`user ${userId}`, cost / TOKENS_AT_ONCE);
 }
 
-/** Counts what is held more than before, before it is, however small the pieces are that it comes in. */
+/** Counts bytes as requests before they are held, however small the pieces they come in. */
 function counted(hold: ByteReservation, admit: (requests: number) => void): ByteReservation {
   let [held, sent] = [0, 0];
   const be = (bytes: number) => {
@@ -236,12 +236,12 @@ function counted(hold: ByteReservation, admit: (requests: number) => void): Byte
   return { resize: be, add: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
 }
 
-/** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
+/** A route that is added in the wrong way is a bug, and keeps the server from starting. */
 function expectAccess({ path, access }: Route, ...kinds: Route['access']['kind'][]): void {
   if (!kinds.includes(access.kind)) throw new Error(`${path} is for ${access.kind}`);
 }
 
-/** Long work of one user takes turns with that of others, also what a WebSocket does later. */
+/** Long work of one user takes turns with that of others, including later work of a WebSocket. */
 async function workFor<R>({ userId }: Principal, { env }: RequestContext, work: () => Promise<R>): Promise<R> {
   return await onBehalfOf(userId, async () => {
     const result = await work();
@@ -270,7 +270,7 @@ export async function respond(result: unknown, status: number): Promise<Response
   return textResponse(await jsonText(result), { status, headers: { 'content-type': 'application/json' } });
 }
 
-/** Of a body, and of each object that is one of its fields. Schemas take microseconds for each name. */
+/** Names in a body, and in each object in it: schemas take microseconds for each. */
 const MOST_NAMES = 1000;
 
 function withFewNames(body: unknown): unknown {
@@ -292,7 +292,7 @@ function parsePart<T>(schema: Route<T>['params'], value: unknown): T {
   throw invalidRequest(outcome.error);
 }
 
-/** A name that stands there several times is a list. */
+/** A name that occurs several times is a list. */
 function queryOf(c: RequestContext): Record<string, string | string[]> {
   const entries = Object.entries(c.req.queries());
   return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));

@@ -34,7 +34,7 @@ export interface ServerControl {
   facts(): Pick<ServerStatus, 'pid' | 'startedAt' | 'url' | 'dataDir' | 'storage' | 'graceMs'> & {
     readonly maxKernels: number;
   };
-  /** Begins its end, or hurries it. Returns at once. */
+  /** Starts the shutdown, or shortens its grace. Returns at once. */
   stop(graceMs?: number): void;
   /** Resolves when it has saved everything, or knows what it could not save. */
   readonly saved: Promise<CellaError | undefined>;
@@ -45,24 +45,24 @@ export interface ServerContext {
   readonly access: AccessControl;
   readonly models: ModelService;
   readonly host: SessionManager;
-  /** Where other servers share the storage. */
+  /** Undefined if no other servers share the storage. */
   readonly forwarder: SessionForwarder | undefined;
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;
-  /** What users have set up for agents. */
+  /** Agent profiles of users. */
   readonly profiles: AgentProfiles;
-  /** Those that there are, and whether they are installed here. */
+  /** Known coding agents, and whether they are installed here. */
   readonly codingAgents: () => Promise<readonly CodingAgent[]>;
   readonly storageQuota: StorageQuota;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];
-  /** Aborted when the server takes no new work, and has told so. */
+  /** Aborted when the server takes no new work. */
   readonly stopping: AbortSignal;
-  /** Aborted when the server ends: what goes on for long ends with it. */
+  /** Aborted when the server closes: long-lived connections end with it. */
   readonly ending: AbortSignal;
   readonly version: string;
-  /** Whether what is written arrives. */
+  /** Whether writes to storage succeed. */
   readonly probe: StorageProbe;
 }
 
@@ -90,7 +90,7 @@ export interface HttpServerOptions {
   readonly codingAgents: ServerContext['codingAgents'];
   readonly control: ServerControl;
   readonly probe: ServerContext['probe'];
-  /** What is known of coding agents now. */
+  /** Current metrics of coding agents. */
   readonly agentMetrics: () => AgentMetrics;
   /** The other servers of the same storage. */
   readonly peers?: Peers | undefined;

@@ -4,6 +4,7 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { SessionApi } from '../../session/api.ts';
 import type { ServerContext } from '../http/server-context.ts';
 
+/** Counts one execution. QUOTA_EXCEEDED if the owner may not run it. */
 export async function admitExecution(
   { access, kernels, storageQuota }: Pick<ServerContext, 'access' | 'kernels' | 'storageQuota'>,
   info: SessionInfo,
@@ -16,6 +17,7 @@ export async function admitExecution(
   await storageQuota.admit(ownerId, 1, limits);
 }
 
+/** The session with its kernel running. QUOTA_EXCEEDED if its owner has too many live kernels. */
 export async function wakeSession(
   { host, kernels }: Pick<ServerContext, 'host' | 'kernels'>,
   info: SessionInfo,

@@ -1,10 +1,10 @@
-/** Whether a user may have one more live kernel, and its memory: looked at when a session is about to wake. */
+/** Whether a user may have one more live kernel and its memory. Checked before a kernel starts. */
 
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 
-/** How long a kernel that was admitted counts, before it is seen to live. */
+/** How long an admitted kernel counts before it is seen to be live. */
 const STARTING_MS = 30_000;
 
 type Kernel = Pick<SessionInfo, 'id' | 'ownerId' | 'settings'>;
@@ -14,15 +14,15 @@ export class KernelQuota {
   readonly #host: SessionManager;
   /** By the id of a session: when it was admitted. */
   readonly #starting = new Map<string, number>();
-  /** By user: one look after the other, so that two at once never count the same place twice. */
-  readonly #looks = new Map<string, Promise<void>>();
+  /** By user: checks run one after the other, so that two at once cannot both take the last place. */
+  readonly #checks = new Map<string, Promise<void>>();
 
   constructor(quotas: AccessControl['quotas'], host: SessionManager) {
     this.#quotas = quotas;
     this.#host = host;
   }
 
-  /** QUOTA_EXCEEDED where it is one too many. Costs nothing while its kernel lives. */
+  /** QUOTA_EXCEEDED if it is one too many. Costs nothing while the kernel of the session is live. */
   async admit(info: SessionInfo): Promise<void> {
     if (info.state === 'hibernated') await this.#admit(info);
     else this.#starting.delete(info.id);
@@ -42,23 +42,23 @@ export class KernelQuota {
     const { ownerId } = info;
     const { liveKernels, memoryMb } = await this.#quotas.limitsOf(ownerId);
     if (liveKernels === undefined && memoryMb === undefined) return;
-    const before = this.#looks.get(ownerId) ?? Promise.resolve();
-    const look = before.then(() => this.#look(info));
-    const over = look.catch(() => {}); // told to whoever asked
-    this.#looks.set(ownerId, over);
+    const before = this.#checks.get(ownerId) ?? Promise.resolve();
+    const check = before.then(() => this.#check(info));
+    const over = check.catch(() => {}); // the caller gets it
+    this.#checks.set(ownerId, over);
     void over.then(() => {
-      if (this.#looks.get(ownerId) === over) this.#looks.delete(ownerId);
+      if (this.#checks.get(ownerId) === over) this.#checks.delete(ownerId);
     });
-    await look;
+    await check;
   }
 
-  async #look(info: Kernel): Promise<void> {
+  async #check(info: Kernel): Promise<void> {
     const now = performance.now();
     for (const [id, at] of this.#starting) if (now - at > STARTING_MS) this.#starting.delete(id);
     const live = (await this.#host.liveOf(info.ownerId, this.#starting.keys())).filter(
       ({ id, state }) => id !== info.id && (state !== 'hibernated' || this.#starting.has(id)),
     );
-    // From here on it counts while it is seen to live.
+    // From here on it counts because it is live.
     for (const { id, state } of live) if (state !== 'hibernated') this.#starting.delete(id);
     const used = {
       liveKernels: live.length,
