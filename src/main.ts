@@ -8,7 +8,7 @@ import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { imagesHere, programsHere } from './cli-services.ts';
 import { loadConfig, readCredential, readProcessConfig } from './config.ts';
-import type { Hooks as McpHooks } from './mcp/workshop.ts';
+import type { McpSessionHooks as McpHooks } from './mcp/mcp-backend.ts';
 import { startServer, version } from './start-server.ts';
 
 const environment = readProcessConfig();
@@ -50,7 +50,7 @@ async function mcpElsewhere(options: OpenOptions) {
 }
 
 async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise<unknown>): Promise<void> {
-  const [mcp, executors] = await Promise.all([import('./mcp/serve.ts'), import('./session/shared-resources.ts')]);
+  const [mcp, executors] = await Promise.all([import('./mcp/serve-mcp.ts'), import('./session/shared-resources.ts')]);
   stores.closeFirst(executors.shutdown);
   const { redis, agentKey, approve, onProgress, server, typed, ...options } = session;
   await mcp.serveMcp({

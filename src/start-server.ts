@@ -14,7 +14,7 @@ export function version(): string {
 }
 
 const makeMcp: MakeMcp = async (session) => {
-  const { hostMcp } = await import('./mcp/hosted.ts');
+  const { hostMcp } = await import('./mcp/hosted-session.ts');
   return hostMcp({ ...session, version: version() });
 };
 

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import type { OpenApiDocument } from '../../src/server/http/openapi.ts';
 import { Daemon } from '../support/daemon.ts';
 

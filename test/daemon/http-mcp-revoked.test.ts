@@ -1,7 +1,7 @@
 /** Streams of MCP end with the token by which they were opened, as all others do. */
 
 import { expect, it } from 'vitest';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import { Daemon } from '../support/daemon.ts';
 import { until } from './session-hosts.ts';
 

@@ -5,7 +5,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import { textOf } from '../e2e/mcp-client.ts';
 import { type Answer, Daemon } from '../support/daemon.ts';
 

@@ -1,7 +1,7 @@
 /** Routes × roles: no route of the document lets in anybody whom it does not say, nor keeps out whom it does. */
 
 import { expect, it } from 'vitest';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import { Daemon } from '../support/daemon.ts';
 import { tryRoutesByRole } from '../support/route-roles.ts';
 

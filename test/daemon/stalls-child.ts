@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import { serve } from '../../src/server/serve.ts';
 import { shutdown } from '../../src/session/shared-resources.ts';
 

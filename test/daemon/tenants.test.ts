@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { folderName } from '../../src/storage/folder-name.ts';
 import { textOf } from '../e2e/mcp-client.ts';

@@ -3,7 +3,7 @@
 import { expect } from 'vitest';
 import { type Client, connect } from '../../src/client/index.ts';
 import type { SessionApi } from '../../src/index.ts';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';
 import { decide, prompt } from '../support/agent-daemon.ts';
 import { Daemon } from '../support/daemon.ts';

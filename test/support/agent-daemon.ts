@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
 import { installProgram } from '../../src/agents/install-program.ts';
-import { hostMcp } from '../../src/mcp/hosted.ts';
+import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import type { PermissionInfo } from '../../src/protocol/api/agent-routes.ts';
 import { SessionEvent } from '../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../src/protocol/turn.ts';

@@ -1,14 +1,23 @@
-/** list_skills, search_skills, create_skill and delete_skill: Python functions that are kept for later. */
+/** The MCP tools for skills. */
 
 import { z } from 'zod';
 import type { SkillInfo, SkillParameter } from '../../namespaces/skills/skill.ts';
-import { type Bench, brief, guarded, Limit, LOOKS, listing, Query, said } from './offer.ts';
+import {
+  asToolResult,
+  Limit,
+  listResult,
+  Query,
+  READ_ONLY,
+  type ToolContext,
+  textResult,
+  truncateDescription,
+} from './tool-context.ts';
 
 const Skill = z.object({ call: z.string(), description: z.string() });
 const Skills = z.object({ skills: z.array(Skill), problems: z.array(z.string()).optional() });
 const Name = z.string().min(1).max(200).describe('A Python name, such as monthly_report.');
 
-export function offerSkills({ server, workshop }: Bench): void {
+export function registerSkills({ server, backend: workshop }: ToolContext): void {
   const skills = async () => (await workshop.namespaces()).skills;
   server.registerTool(
     'list_skills',
@@ -17,16 +26,16 @@ export function offerSkills({ server, workshop }: Bench): void {
       description: 'List the skills that are kept. Code that run_code runs calls them as skills.NAME(...).',
       inputSchema: z.strictObject({}),
       outputSchema: Skills,
-      annotations: LOOKS,
+      annotations: READ_ONLY,
     },
     () =>
-      guarded(workshop, async () => {
+      asToolResult(workshop, async () => {
         const kept = await skills();
         const [all, broken] = await Promise.all([kept.list(), kept.problems()]);
         const problems = broken.map(({ name, reason }) => `${name}: ${reason}`);
-        const told = all.map(tell);
+        const told = all.map(toSkillSummary);
         const lines = [...told.map(toLine), ...problems.map((problem) => `[cannot be used] ${problem}`)];
-        return listing(lines, 'There are no skills.', { skills: told, problems });
+        return listResult(lines, 'There are no skills.', { skills: told, problems });
       }),
   );
   server.registerTool(
@@ -36,12 +45,12 @@ export function offerSkills({ server, workshop }: Bench): void {
       description: 'Find skills by what they do, the best first. Look here before you write code for a common task.',
       inputSchema: z.strictObject({ query: Query, limit: Limit }),
       outputSchema: Skills,
-      annotations: LOOKS,
+      annotations: READ_ONLY,
     },
     ({ query, limit }) =>
-      guarded(workshop, async () => {
-        const found = (await (await skills()).search(query, { limit })).map(tell);
-        return listing(found.map(toLine), 'No skill fits.', { skills: found });
+      asToolResult(workshop, async () => {
+        const found = (await (await skills()).search(query, { limit })).map(toSkillSummary);
+        return listResult(found.map(toLine), 'No skill fits.', { skills: found });
       }),
   );
   server.registerTool(
@@ -60,10 +69,10 @@ export function offerSkills({ server, workshop }: Bench): void {
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     },
     ({ name, source, description, replace }) =>
-      guarded(workshop, async () => {
+      asToolResult(workshop, async () => {
         const skill = { name, source, ...(description === undefined ? {} : { description }) };
-        const told = tell(await (await skills()).create(skill, { replace }));
-        return said(`Kept: ${toLine(told)}`, { structuredContent: told });
+        const told = toSkillSummary(await (await skills()).create(skill, { replace }));
+        return textResult(`Kept: ${toLine(told)}`, { structuredContent: told });
       }),
   );
   server.registerTool(
@@ -75,20 +84,20 @@ export function offerSkills({ server, workshop }: Bench): void {
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     },
     ({ name }) =>
-      guarded(workshop, async () => {
+      asToolResult(workshop, async () => {
         await (await skills()).delete(name);
-        return said(`Deleted the skill ${name}.`);
+        return textResult(`Deleted the skill ${name}.`);
       }),
   );
 }
 
-type Told = z.infer<typeof Skill>;
+type SkillSummary = z.infer<typeof Skill>;
 
-function tell({ name, description, parameters }: SkillInfo): Told {
-  return { call: `skills.${name}(${parameters.map(word).join(', ')})`, description: brief(description) };
+function toSkillSummary({ name, description, parameters }: SkillInfo): SkillSummary {
+  return { call: `skills.${name}(${parameters.map(word).join(', ')})`, description: truncateDescription(description) };
 }
 
-function toLine({ call, description }: Told): string {
+function toLine({ call, description }: SkillSummary): string {
   return description === '' ? call : `${call}: ${description}`;
 }
 

@@ -1,21 +1,21 @@
-/** list_deps and, unless packages are locked, add_dep and remove_dep. */
+/** The MCP tools for Python packages. */
 
 import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { DepsResult, SessionApi, WorkOptions } from '../../session/api.ts';
-import { Progress } from '../progress.ts';
-import type { Shop } from '../shop.ts';
-import { AgentKey, type Bench, guarded, LOOKS, listing } from './offer.ts';
+import type { McpBackend } from '../mcp-backend.ts';
+import { CallProgress } from '../run-code-call.ts';
+import { AgentKey, asToolResult, listResult, READ_ONLY, type ToolContext } from './tool-context.ts';
 
-const Changed = z.object({
+const DepsChange = z.object({
   installed: z.array(z.string()),
   failed: z.array(z.object({ requirement: z.string(), reason: z.string() })),
   removed: z.array(z.string()).optional(),
   note: z.string().optional(),
 });
 
-export function offerDeps(bench: Bench): void {
-  const { server, workshop } = bench;
+export function registerDeps(bench: ToolContext): void {
+  const { server, backend: workshop } = bench;
   server.registerTool(
     'list_deps',
     {
@@ -23,18 +23,18 @@ export function offerDeps(bench: Bench): void {
       description: 'List the Python packages that are configured for the kernels.',
       inputSchema: z.strictObject({}),
       outputSchema: z.object({ deps: z.array(z.string()) }),
-      annotations: LOOKS,
+      annotations: READ_ONLY,
     },
     () =>
-      guarded(workshop, async () => {
+      asToolResult(workshop, async () => {
         const deps = [...(await (await workshop.namespaces()).deps.list())];
-        return listing(deps, 'No packages are configured.', { deps });
+        return listResult(deps, 'No packages are configured.', { deps });
       }),
   );
-  if (workshop.open) offerChanges(bench);
+  if (workshop.canChangeDeps) registerDepsChanges(bench);
 }
 
-function offerChanges({ server, workshop }: Bench): void {
+function registerDepsChanges({ server, backend: workshop }: ToolContext): void {
   server.registerTool(
     'add_dep',
     {
@@ -45,11 +45,11 @@ function offerChanges({ server, workshop }: Bench): void {
         requirement: z.string().min(1).max(1000).describe('A name, with versions if needed: pandas>=2.0.'),
         agent_key: AgentKey,
       }),
-      outputSchema: Changed,
+      outputSchema: DepsChange,
       annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
     },
     ({ requirement, agent_key }, context) =>
-      change(workshop, agent_key, context, (session, options) => session.deps.add(requirement, options)),
+      changeDeps(workshop, agent_key, context, (session, options) => session.deps.add(requirement, options)),
   );
   server.registerTool(
     'remove_dep',
@@ -58,28 +58,28 @@ function offerChanges({ server, workshop }: Bench): void {
       description:
         'Take a Python package out, for all kernels. What a kernel has imported stays until it is restarted.',
       inputSchema: z.strictObject({ name: z.string().min(1).max(200), agent_key: AgentKey }),
-      outputSchema: Changed,
+      outputSchema: DepsChange,
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
     },
     ({ name, agent_key }, context) =>
-      change(workshop, agent_key, context, (session, options) => session.deps.remove(name, options)),
+      changeDeps(workshop, agent_key, context, (session, options) => session.deps.remove(name, options)),
   );
 }
 
-function change(
-  workshop: Shop,
+function changeDeps(
+  workshop: McpBackend,
   agentKey: string | undefined,
   context: ServerContext,
   work: (session: SessionApi, options: WorkOptions) => Promise<DepsResult>,
 ): Promise<CallToolResult> {
-  return guarded(workshop, async () => {
-    using progress = new Progress(context);
+  return asToolResult(workshop, async () => {
+    using progress = new CallProgress(context);
     const { signal } = context.mcpReq;
     const session = await workshop.session(agentKey, signal);
     using _held = { [Symbol.dispose]: () => workshop.release(agentKey) };
-    const done = await work(session, { signal, onProgress: (text) => progress.tell(`${text}\n`) });
-    const result = Changed.parse(done);
-    const now = await joinRunning(workshop, agentKey, session, signal);
+    const done = await work(session, { signal, onProgress: (text) => progress.report(`${text}\n`) });
+    const result = DepsChange.parse(done);
+    const now = await syncRunningKernel(workshop, agentKey, session, signal);
     const lines = [
       ...result.installed.map((name) => `Installed ${name}.`),
       ...(result.removed ?? []).map((name) => `Removed ${name}.`),
@@ -87,18 +87,18 @@ function change(
       ...(result.note === undefined ? [] : [result.note]),
       ...(now ? [] : ['The kernel is busy: call deps.sync() in its code to use the change.']),
     ];
-    const told = listing(lines, 'Nothing had to change.', result);
+    const told = listResult(lines, 'Nothing had to change.', result);
     return result.failed.length > 0 ? { ...told, isError: true } : told;
   });
 }
 
 /** A kernel that is at rest finds the packages from here on; one that is not is left alone. */
-async function joinRunning(
-  workshop: Shop,
+async function syncRunningKernel(
+  workshop: McpBackend,
   agentKey: string | undefined,
   session: SessionApi,
   signal: AbortSignal,
 ): Promise<boolean> {
-  if (!workshop.desk(agentKey).idle) return false;
+  if (!workshop.queue(agentKey).idle) return false;
   return (await session.run('deps.sync();', { signal, timeoutMs: 60_000 })).status === 'ok';
 }

@@ -4,35 +4,35 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { constants } from 'node:fs';
 import { mkdir, open, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { CellaError } from '../../protocol/errors.ts';
+import { CellaError } from '../protocol/errors.ts';
 
-const LEAST_CHARACTERS = 16;
-const MOST_BYTES = 4096;
+const MIN_TOKEN_CHARACTERS = 16;
+const MAX_TOKEN_FILE_BYTES = 4096;
 
-export interface TokenSource {
+export interface BearerTokenSource {
   /** CELLA_MCP_TOKEN. */
   readonly given?: string | undefined;
   readonly file?: string | undefined;
   readonly dataDir: string;
 }
 
-export interface Token {
+export interface BearerToken {
   readonly value: string;
   /** Where a person finds it. */
   readonly where: string;
 }
 
-export async function findToken({ given, file, dataDir }: TokenSource): Promise<Token> {
-  if (given !== undefined) return { value: check(given, 'CELLA_MCP_TOKEN'), where: 'CELLA_MCP_TOKEN' };
-  if (file !== undefined) return { value: await read(file), where: file };
+export async function findToken({ given, file, dataDir }: BearerTokenSource): Promise<BearerToken> {
+  if (given !== undefined) return { value: checkToken(given, 'CELLA_MCP_TOKEN'), where: 'CELLA_MCP_TOKEN' };
+  if (file !== undefined) return { value: await readTokenFile(file), where: file };
   const own = join(dataDir, 'mcp-token');
   await mkdir(dirname(own), { recursive: true, mode: 0o700 });
   try {
     await writeFile(own, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600, flag: 'wx' });
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw failed(own, error);
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw tokenError(own, error);
   }
-  return { value: await read(own), where: own };
+  return { value: await readTokenFile(own), where: own };
 }
 
 /** In a time that tells nothing of the token. */
@@ -42,27 +42,27 @@ export function isToken(offered: string, token: string): boolean {
 }
 
 /** A file that others can read holds no secret, and a link may lead to a file of somebody else. */
-async function read(path: string): Promise<string> {
+async function readTokenFile(path: string): Promise<string> {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
     const { mode, size } = await file.stat();
     if ((mode & 0o077) !== 0) {
       throw new CellaError('INVALID_OPTIONS', `Others can read the token in ${path}. Run: chmod 600 ${path}`);
     }
-    if (size > MOST_BYTES) throw new CellaError('INVALID_OPTIONS', `${path} is too large for a token.`);
-    return check((await file.readFile('utf8')).trim(), path);
+    if (size > MAX_TOKEN_FILE_BYTES) throw new CellaError('INVALID_OPTIONS', `${path} is too large for a token.`);
+    return checkToken((await file.readFile('utf8')).trim(), path);
   } catch (error) {
-    throw error instanceof CellaError ? error : failed(path, error);
+    throw error instanceof CellaError ? error : tokenError(path, error);
   }
 }
 
-function check(token: string, where: string): string {
-  if (token.length >= LEAST_CHARACTERS && /^[\x21-\x7e]+$/.test(token)) return token;
-  const message = `The token in ${where} must be at least ${LEAST_CHARACTERS} characters of plain text without spaces.`;
+function checkToken(token: string, where: string): string {
+  if (token.length >= MIN_TOKEN_CHARACTERS && /^[\x21-\x7e]+$/.test(token)) return token;
+  const message = `The token in ${where} must be at least ${MIN_TOKEN_CHARACTERS} characters of plain text without spaces.`;
   throw new CellaError('INVALID_OPTIONS', message);
 }
 
-function failed(path: string, cause: unknown): CellaError {
+function tokenError(path: string, cause: unknown): CellaError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new CellaError('INVALID_OPTIONS', `The token cannot be read from ${path}: ${reason}.`, { cause });
 }

@@ -1,19 +1,19 @@
-/** Clients of the 2025 protocol over HTTP: each has a connection of its own, so that it can be asked and can cancel. */
+/** Clients of the 2025 protocol over HTTP. Each has its own connection, so that the server can ask it and it can cancel. */
 
 import { randomUUID } from 'node:crypto';
 import { type McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 
 /** The one that was not used for the longest time goes first. */
-const MOST_CONNECTIONS = 64;
+const MAX_CONNECTIONS = 64;
 
-interface Connection {
+interface LegacyConnection {
   readonly transport: WebStandardStreamableHTTPServerTransport;
   readonly server: McpServer;
 }
 
-export class Connections {
+export class LegacyConnections {
   readonly #make: () => McpServer;
-  readonly #byId = new Map<string, Connection>();
+  readonly #byId = new Map<string, LegacyConnection>();
 
   constructor(make: () => McpServer) {
     this.#make = make;
@@ -51,10 +51,10 @@ export class Connections {
     return response;
   }
 
-  async #keep(id: string, connection: Connection): Promise<void> {
+  async #keep(id: string, connection: LegacyConnection): Promise<void> {
     this.#byId.set(id, connection);
     const [oldest] = this.#byId.keys();
-    if (this.#byId.size > MOST_CONNECTIONS && oldest !== undefined) await this.#drop(oldest);
+    if (this.#byId.size > MAX_CONNECTIONS && oldest !== undefined) await this.#drop(oldest);
   }
 
   async #drop(id: string): Promise<void> {

@@ -1,4 +1,4 @@
-/** What all clients of one server share: sessions by agent key, opened when first used, and the things in storage. */
+/** The sessions and namespaces behind an MCP server: the `McpBackend` port, and the one that opens sessions by agent key. */
 
 import { CellaError } from '../protocol/errors.ts';
 import type { Approval, ApprovalRequest, NamespacesApi, SessionApi } from '../session/api.ts';
@@ -6,15 +6,32 @@ import { KernelPool } from '../session/kernel-pool.ts';
 import { type OpenedNamespaces, openNamespaces } from '../session/session-namespaces.ts';
 import type { SessionOptions } from '../session/session-options.ts';
 import type { Storage } from '../storage/contract.ts';
-import { Desk } from './desk.ts';
-import type { Log } from './failure.ts';
-import type { Shop } from './shop.ts';
-import { Suspended } from './suspended.ts';
+import type { LogLine } from './execution-result.ts';
+import { ExecutionQueue, PendingExecutions } from './mcp-executions.ts';
+
+export interface McpBackend {
+  readonly options: {
+    /** Of code that names no limit. */
+    readonly timeoutMs: number;
+    readonly log: LogLine;
+  };
+  readonly pending: PendingExecutions;
+  /** Whether packages can be changed. */
+  readonly canChangeDeps: boolean;
+  /** Whether the code runs in WebAssembly, without isolation. */
+  readonly isWasm: boolean;
+  queue(agentKey?: string): ExecutionQueue;
+  session(agentKey?: string, signal?: AbortSignal): Promise<SessionApi>;
+  /** From here on the kernel may sleep when it is idle for long. */
+  release(agentKey?: string): void;
+  /** Tools, skills, artifacts and deps. */
+  namespaces(): Promise<NamespacesApi>;
+}
 
 /** Kernels that live at a time; idle ones sleep when another key needs the place. */
-const MOST_KERNELS = 16;
+const MAX_KERNELS = 16;
 
-export interface WorkshopOptions {
+export interface PooledMcpBackendOptions {
   /** Of calls that name no key. */
   readonly agentKey: string;
   /** Of code that names no limit. */
@@ -25,48 +42,48 @@ export interface WorkshopOptions {
   /** In place of the files in the data folder, where it gives one. Asked again after it has failed. */
   readonly storage: () => Promise<Storage | undefined>;
   /** Where sessions live in another process: they are opened there, and none here. */
-  readonly elsewhere?: Elsewhere | undefined;
-  readonly log: Log;
+  readonly elsewhere?: RemoteSessions | undefined;
+  readonly log: LogLine;
 }
 
-export interface Elsewhere {
-  session(agentKey: string, hooks: Hooks): Promise<SessionApi>;
+interface RemoteSessions {
+  session(agentKey: string, hooks: McpSessionHooks): Promise<SessionApi>;
   namespaces(agentKey: string): Promise<NamespacesApi & AsyncDisposable>;
 }
 
-export interface Hooks {
+export interface McpSessionHooks {
   /** Undefined leaves the answer to others who use the session. */
   readonly approve: (request: ApprovalRequest) => Promise<Approval | undefined>;
   readonly onProgress: (text: string) => void;
 }
 
-export class Workshop implements Shop, AsyncDisposable {
-  readonly options: WorkshopOptions;
-  readonly suspended = new Suspended();
-  readonly #desks = new Map<string, Desk>();
+export class PooledMcpBackend implements McpBackend, AsyncDisposable {
+  readonly options: PooledMcpBackendOptions;
+  readonly pending = new PendingExecutions();
+  readonly #desks = new Map<string, ExecutionQueue>();
   /** Those that live elsewhere. */
   readonly #sessions = new Map<string, Promise<SessionApi>>();
   #pool: Promise<KernelPool> | undefined;
   #namespaces: Promise<OpenedNamespaces> | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor(options: WorkshopOptions) {
+  constructor(options: PooledMcpBackendOptions) {
     this.options = options;
   }
 
   /** Whether packages can be changed. */
-  get open(): boolean {
+  get canChangeDeps(): boolean {
     return this.options.session.allowRuntimeDeps !== false;
   }
 
-  get inProcess(): boolean {
+  get isWasm(): boolean {
     return this.options.session.executor === 'in-process';
   }
 
-  desk(agentKey = this.options.agentKey): Desk {
+  queue(agentKey = this.options.agentKey): ExecutionQueue {
     const known = this.#desks.get(agentKey);
     if (known) return known;
-    const desk: Desk = new Desk({
+    const desk: ExecutionQueue = new ExecutionQueue({
       acquire: (signal) => this.session(agentKey, signal),
       release: () => this.release(agentKey),
       log: this.options.log,
@@ -77,11 +94,12 @@ export class Workshop implements Shop, AsyncDisposable {
 
   async session(agentKey = this.options.agentKey, signal?: AbortSignal): Promise<SessionApi> {
     this.#checkOpen();
-    const desk = this.desk(agentKey);
-    const hooks = { approve: desk.approve, onProgress: (text: string) => desk.tell(text) };
+    const desk = this.queue(agentKey);
+    const hooks = { approve: desk.approve, onProgress: (text: string) => desk.report(text) };
     const { elsewhere } = this.options;
     if (elsewhere) {
-      const approve: Hooks['approve'] = async (request) => (desk.canAsk ? await desk.approve(request) : undefined);
+      const approve: McpSessionHooks['approve'] = async (request) =>
+        desk.canAsk ? await desk.approve(request) : undefined;
       return await this.#openElsewhere(elsewhere, agentKey, { ...hooks, approve });
     }
     const pool = await this.#openPool();
@@ -125,7 +143,7 @@ export class Workshop implements Shop, AsyncDisposable {
     }
   }
 
-  #openElsewhere({ session }: Elsewhere, agentKey: string, hooks: Hooks): Promise<SessionApi> {
+  #openElsewhere({ session }: RemoteSessions, agentKey: string, hooks: McpSessionHooks): Promise<SessionApi> {
     const opening = this.#sessions.get(agentKey) ?? session(agentKey, hooks);
     this.#sessions.set(agentKey, opening);
     opening.catch(() => this.#sessions.delete(agentKey)); // told to whoever asked for it, who may ask again
@@ -143,7 +161,7 @@ export class Workshop implements Shop, AsyncDisposable {
   async #makePool(): Promise<KernelPool> {
     const storage = await this.options.storage();
     return new KernelPool({
-      maxKernels: MOST_KERNELS,
+      maxKernels: MAX_KERNELS,
       session: { ...this.options.session, ...(storage ? { storage } : {}) },
     });
   }

@@ -1,19 +1,18 @@
-/** One way for every tool to be offered: what it throws becomes a result, and lists come as text and as data. */
+/** What every MCP tool is registered with, and the helpers that make its results. */
 
 import type { CallToolResult, InputRequiredResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { failureOf } from '../failure.ts';
-import { cutMiddle } from '../long-text.ts';
-import { MOST_SHOWN } from '../report.ts';
-import type { Shop } from '../shop.ts';
+import { cutMiddle } from '../bounded-output.ts';
+import { MAX_RESULT_CHARACTERS, toErrorResult } from '../execution-result.ts';
+import type { McpBackend } from '../mcp-backend.ts';
 
-export interface Bench {
+export interface ToolContext {
   readonly server: McpServer;
-  readonly workshop: Shop;
+  readonly backend: McpBackend;
 }
 
 /** Looks only, and only at what Cella keeps. */
-export const LOOKS = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const;
+export const READ_ONLY = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const;
 
 export const AgentKey = z
   .string()
@@ -26,28 +25,28 @@ export const Query = z.string().min(1).max(1000).describe('What you want to do, 
 export const Limit = z.int().min(1).max(50).default(5).describe('How many to give at most.');
 
 /** A list that a model reads as lines, and a program as data. */
-export function listing(lines: readonly string[], empty: string, data: Record<string, unknown>): CallToolResult {
-  const text = cutMiddle(lines.length === 0 ? empty : lines.join('\n'), MOST_SHOWN);
-  return said(text, { structuredContent: data });
+export function listResult(lines: readonly string[], empty: string, data: Record<string, unknown>): CallToolResult {
+  const text = cutMiddle(lines.length === 0 ? empty : lines.join('\n'), MAX_RESULT_CHARACTERS);
+  return textResult(text, { structuredContent: data });
 }
 
-export function said(text: string, more: Partial<CallToolResult> = {}): CallToolResult {
+export function textResult(text: string, more: Partial<CallToolResult> = {}): CallToolResult {
   return { ...more, content: [{ type: 'text', text }] };
 }
 
-export async function guarded<T extends CallToolResult | InputRequiredResult>(
-  workshop: Shop,
+export async function asToolResult<T extends CallToolResult | InputRequiredResult>(
+  workshop: McpBackend,
   work: () => Promise<T>,
 ): Promise<T | CallToolResult> {
   try {
     return await work();
   } catch (error) {
-    return failureOf(error, workshop.options.log);
+    return toErrorResult(error, workshop.options.log);
   }
 }
 
 /** The first lines of a description, for lists. */
-export function brief(text: string, most = 300): string {
+export function truncateDescription(text: string, most = 300): string {
   const line = text.replace(/\s+/g, ' ').trim();
   return (line.length > most ? `${line.slice(0, most - 1)}…` : line).toWellFormed();
 }

@@ -1,16 +1,15 @@
-/** One session that somebody else hosts, as an MCP server of its own over HTTP. */
+/** One session of a server as an MCP endpoint of its own over HTTP. */
 
 import { createMcpHandler, isLegacyRequest } from '@modelcontextprotocol/server';
 import { CellaError } from '../protocol/errors.ts';
 import type { NamespacesApi, SessionApi } from '../session/api.ts';
-import { Desk } from './desk.ts';
-import type { Log } from './failure.ts';
-import { Connections } from './http/connections.ts';
-import { makeServer } from './server.ts';
-import type { Shop } from './shop.ts';
-import { Suspended } from './suspended.ts';
+import type { LogLine } from './execution-result.ts';
+import { LegacyConnections } from './legacy-connections.ts';
+import type { McpBackend } from './mcp-backend.ts';
+import { ExecutionQueue, PendingExecutions } from './mcp-executions.ts';
+import { createMcpServer } from './mcp-server.ts';
 
-export interface HostedParts {
+export interface HostedMcpOptions {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;
   /** The same, for whoever is about to run code. */
@@ -20,7 +19,7 @@ export interface HostedParts {
   /** Whether the code runs in WebAssembly, without isolation. */
   readonly inProcess: boolean;
   readonly version: string;
-  readonly log: Log;
+  readonly log: LogLine;
 }
 
 export interface HostedMcp {
@@ -28,18 +27,18 @@ export interface HostedMcp {
   close(): Promise<void>;
 }
 
-const TIMEOUT_MS = 300_000;
+const DEFAULT_TIMEOUT_MS = 300_000;
 
-export function hostMcp(parts: HostedParts): HostedMcp {
+export function hostMcp(parts: HostedMcpOptions): HostedMcp {
   const { version, log } = parts;
-  const shop = new HostedShop(parts);
+  const shop = new HostedMcpBackend(parts);
   const onerror = (error: Error) => log(`protocol: ${error.message}`);
-  const modern = createMcpHandler(({ era }) => makeServer(shop, { era, version }), {
+  const modern = createMcpHandler(({ era }) => createMcpServer(shop, { era, version }), {
     legacy: 'reject',
     responseMode: 'sse',
     onerror,
   });
-  const connections = new Connections(() => makeServer(shop, { era: 'legacy', version }));
+  const connections = new LegacyConnections(() => createMcpServer(shop, { era: 'legacy', version }));
   return {
     fetch: async (request) =>
       (await isLegacyRequest(request)) ? await connections.handle(request) : await modern.fetch(request),
@@ -50,23 +49,23 @@ export function hostMcp(parts: HostedParts): HostedMcp {
   };
 }
 
-class HostedShop implements Shop {
-  readonly options: Shop['options'];
-  readonly suspended = new Suspended();
-  readonly open: boolean;
-  readonly inProcess: boolean;
-  readonly #parts: HostedParts;
-  readonly #desk: Desk;
+class HostedMcpBackend implements McpBackend {
+  readonly options: McpBackend['options'];
+  readonly pending = new PendingExecutions();
+  readonly canChangeDeps: boolean;
+  readonly isWasm: boolean;
+  readonly #parts: HostedMcpOptions;
+  readonly #desk: ExecutionQueue;
 
-  constructor(parts: HostedParts) {
+  constructor(parts: HostedMcpOptions) {
     this.#parts = parts;
-    this.open = parts.open;
-    this.inProcess = parts.inProcess;
-    this.options = { timeoutMs: TIMEOUT_MS, log: parts.log };
-    this.#desk = new Desk({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
+    this.canChangeDeps = parts.open;
+    this.isWasm = parts.inProcess;
+    this.options = { timeoutMs: DEFAULT_TIMEOUT_MS, log: parts.log };
+    this.#desk = new ExecutionQueue({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
   }
 
-  desk(agentKey?: string): Desk {
+  queue(agentKey?: string): ExecutionQueue {
     this.#checkKey(agentKey);
     return this.#desk;
   }

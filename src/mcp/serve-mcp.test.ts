@@ -1,8 +1,9 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
-import { agentKeyOfFolder } from './agent-key.ts';
+import { PassThrough } from 'node:stream';
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { agentKeyOfFolder, reserveStdout } from './serve-mcp.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'cella-key-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -31,4 +32,30 @@ describe('the agent key of a folder', () => {
     symlinkSync(path, join(root, 'link'));
     expect(agentKeyOfFolder(join(root, 'link'))).toBe(agentKeyOfFolder(path));
   });
+});
+
+it('whatever else is written to stdout goes to stderr', async () => {
+  const before = globalThis.console;
+  onTestFinished(() => {
+    globalThis.console = before;
+  });
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const own = reserveStdout({ stdout, stderr });
+  console.log('a stray line');
+  stdout.write('another\n');
+  own.write('{"jsonrpc":"2.0"}\n');
+  expect(String(stdout.read())).toBe('{"jsonrpc":"2.0"}\n');
+  expect(String(stderr.read())).toBe('a stray line\nanother\n');
+});
+
+it('a reader that is gone ends the stream', async () => {
+  const before = globalThis.console;
+  onTestFinished(() => {
+    globalThis.console = before;
+  });
+  const stdout = new PassThrough();
+  const own = reserveStdout({ stdout, stderr: new PassThrough() });
+  const failed = new Promise((resolve) => own.on('error', resolve));
+  stdout.destroy(new Error('EPIPE'));
+  expect(await failed).toMatchObject({ message: 'EPIPE' });
 });

@@ -1,9 +1,17 @@
-/** list_tools and search_tools: what code in a kernel can call as `tools.NAME(...)`. */
+/** The MCP tools that list, search and describe the `tools` namespace. */
 
 import { z } from 'zod';
 import type { Parameter } from '../../namespaces/tools/parameters.ts';
 import type { ToolInfo } from '../../namespaces/tools/tool-info.ts';
-import { type Bench, brief, guarded, Limit, LOOKS, listing, Query } from './offer.ts';
+import {
+  asToolResult,
+  Limit,
+  listResult,
+  Query,
+  READ_ONLY,
+  type ToolContext,
+  truncateDescription,
+} from './tool-context.ts';
 
 const Tools = z.object({
   tools: z.array(
@@ -18,61 +26,61 @@ const Tools = z.object({
   problems: z.array(z.string()).optional(),
 });
 
-const HOW = 'They are called in code that run_code runs, as tools.NAME(...), not as tools of this server.';
+const CALL_HINT = 'They are called in code that run_code runs, as tools.NAME(...), not as tools of this server.';
 
-export function offerTools({ server, workshop }: Bench): void {
+export function registerTools({ server, backend: workshop }: ToolContext): void {
   server.registerTool(
     'list_tools',
     {
       title: 'List tools for code',
-      description: `List the tools that code can call, with their arguments. ${HOW}`,
+      description: `List the tools that code can call, with their arguments. ${CALL_HINT}`,
       inputSchema: z.strictObject({}),
       outputSchema: Tools,
-      annotations: LOOKS,
+      annotations: READ_ONLY,
     },
     () =>
-      guarded(workshop, async () => {
+      asToolResult(workshop, async () => {
         const { tools } = await workshop.namespaces();
         const [all, broken] = await Promise.all([tools.list(), tools.problems()]);
         const problems = broken.map(({ message }) => message);
-        const told = all.map(tell);
+        const told = all.map(toToolSummary);
         const lines = [...told.flatMap(toLines), ...problems.map((problem) => `[cannot be used] ${problem}`)];
-        return listing(lines, 'There are no tools.', { tools: told, problems });
+        return listResult(lines, 'There are no tools.', { tools: told, problems });
       }),
   );
   server.registerTool(
     'search_tools',
     {
       title: 'Search tools for code',
-      description: `Find tools that code can call by what they do, the best first. ${HOW}`,
+      description: `Find tools that code can call by what they do, the best first. ${CALL_HINT}`,
       inputSchema: z.strictObject({ query: Query, limit: Limit }),
       outputSchema: Tools,
-      annotations: LOOKS,
+      annotations: READ_ONLY,
     },
     ({ query, limit }) =>
-      guarded(workshop, async () => {
-        const found = (await (await workshop.namespaces()).tools.search(query, { limit })).map(tell);
-        return listing(found.flatMap(toLines), 'No tool fits.', { tools: found });
+      asToolResult(workshop, async () => {
+        const found = (await (await workshop.namespaces()).tools.search(query, { limit })).map(toToolSummary);
+        return listResult(found.flatMap(toLines), 'No tool fits.', { tools: found });
       }),
   );
 }
 
-type Told = z.infer<typeof Tools>['tools'][number];
+type ToolSummary = z.infer<typeof Tools>['tools'][number];
 
-function tell({ name, description, kind, requires_approval, parameters, recipes }: ToolInfo): Told {
+function toToolSummary({ name, description, kind, requires_approval, parameters, recipes }: ToolInfo): ToolSummary {
   return {
     call: `tools.${name}(${signature(parameters)})`,
-    description: brief(description),
+    description: truncateDescription(description),
     kind,
     requires_approval,
     recipes: recipes.map((recipe) => ({
       call: `tools.${name}.${recipe.name}(${signature(recipe.parameters)})`,
-      description: brief(recipe.description),
+      description: truncateDescription(recipe.description),
     })),
   };
 }
 
-function toLines({ call, description, requires_approval, recipes }: Told): string[] {
+function toLines({ call, description, requires_approval, recipes }: ToolSummary): string[] {
   const asks = requires_approval ? ' [a person must approve each call]' : '';
   const line = (code: string, about: string) => (about === '' ? code : `${code}: ${about}`);
   return [

@@ -1,7 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FileStorage, type OpenedNamespaces, openNamespaces } from '../index.ts';
 import type { ResultEvent } from '../protocol/execution-events.ts';
-import { Output } from './output.ts';
-import { MOST_SHOWN, reportOf } from './report.ts';
+import { BoundedOutput } from './bounded-output.ts';
+import { MAX_RESULT_CHARACTERS, saveFullOutput, toExecutionReport } from './execution-result.ts';
 
 const result = (more: Partial<ResultEvent> = {}): ResultEvent => ({
   type: 'result',
@@ -14,9 +18,9 @@ const result = (more: Partial<ResultEvent> = {}): ResultEvent => ({
   ...more,
 });
 
-function report(more: Partial<ResultEvent>, { printed = '', output = new Output() } = {}) {
+function report(more: Partial<ResultEvent>, { printed = '', output = new BoundedOutput() } = {}) {
   output.take({ type: 'stdout', text: printed });
-  const { result: told, uncut } = reportOf(result(more), output);
+  const { result: told, fullOutput: uncut } = toExecutionReport(result(more), output);
   const [first] = told.content;
   return { text: first?.type === 'text' ? first.text : '', told, uncut };
 }
@@ -37,7 +41,7 @@ describe('a report', () => {
       { repr: long, error: { name: 'E', message: long, traceback: long }, woken: { restored: [long], lost } },
       { printed: long },
     );
-    expect(text.length).toBeLessThan(MOST_SHOWN + 500);
+    expect(text.length).toBeLessThan(MAX_RESULT_CHARACTERS + 500);
     expect(uncut).toMatchObject({ text: expect.stringMatching(/^(x{50000}\n?){3}$/), whole: true });
   });
 
@@ -71,7 +75,7 @@ describe('a report', () => {
   });
 
   it('shows a picture once, and in words what is no picture or too much', () => {
-    const output = new Output();
+    const output = new BoundedOutput();
     const png = Buffer.from('a picture').toString('base64');
     output.take({ type: 'display', data: { 'image/png': `${png}\n`, 'text/plain': '<Figure>' } });
     output.take({ type: 'display', data: { 'image/png': '<script>' } });
@@ -88,5 +92,46 @@ describe('a report', () => {
 [application/x-own: cannot be shown here]
 `,
     );
+  });
+});
+
+const MOST_KEPT = 20;
+
+describe('output that is too long', () => {
+  let folder: string;
+  let storage: FileStorage;
+  let namespaces: OpenedNamespaces;
+  let time = 0;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'cella-output-'));
+    // Each thing is kept a second after the one before.
+    storage = await FileStorage.open(folder, { clock: () => (time += 1000) });
+    namespaces = await openNamespaces({ dataDir: folder, storage });
+  });
+
+  afterAll(async () => {
+    await namespaces[Symbol.asyncDispose]();
+    await storage.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const keep = (agentKey: string, execution: number, text = 'long') =>
+    saveFullOutput(namespaces, { agentKey, execution, text, complete: true });
+  const nameIn = (line: string) => /output-\w+-\d+\.txt/.exec(line)?.[0] ?? '';
+
+  it('is kept, and the oldest of the agent goes', async () => {
+    const lines: string[] = [];
+    for (let execution = 1; execution <= MOST_KEPT + 1; execution++) lines.push(await keep('one', execution));
+    const other = await keep('another', 1);
+    const there = await Promise.all([...lines, other].map((line) => namespaces.artifacts.exists(nameIn(line))));
+    expect(there).toEqual([false, ...lines.slice(1).map(() => true), true]);
+  });
+
+  it('is among the newest also where an execution of the same number had some', async () => {
+    await keep('one', 2, 'again');
+    const last = await keep('one', MOST_KEPT + 2);
+    expect(await namespaces.artifacts.exists(nameIn(last))).toBe(true);
+    expect(await namespaces.artifacts.exists(nameIn(last).replace(/\d+\.txt$/, '2.txt'))).toBe(true);
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { cutMiddle, LongText } from './long-text.ts';
+import { cutMiddle, HeadTailBuffer } from './bounded-output.ts';
 
 describe('long text', () => {
   it('is whole as long as it fits', () => {
-    const text = new LongText();
+    const text = new HeadTailBuffer();
     text.append('one ');
     text.append('two');
     text.endLine();
@@ -12,7 +12,7 @@ describe('long text', () => {
   });
 
   it('keeps its beginning and its end, and counts what is lost', () => {
-    const text = new LongText();
+    const text = new HeadTailBuffer();
     text.append('begin');
     for (let megabyte = 0; megabyte < 10; megabyte++) text.append('x'.repeat(1024 * 1024));
     text.append('end');

@@ -1,11 +1,11 @@
-/** run_code: Python in a kernel that keeps its state from call to call. */
+/** The MCP tool run_code. */
 
 import { z } from 'zod';
-import { Attendant, type Era } from '../attend.ts';
-import { AgentKey, type Bench, guarded, said } from './offer.ts';
+import { type ProtocolEra, RunCodeCall } from '../run-code-call.ts';
+import { AgentKey, asToolResult, type ToolContext, textResult } from './tool-context.ts';
 
 /** What a model would find out by failing. */
-const IN_PROCESS =
+const WASM_NOTE =
   'The kernel is CPython in WebAssembly: it has no threads, no subprocesses, no shell and no network, and packages with native code (numpy, pandas) cannot be had.';
 
 const describe = (
@@ -20,9 +20,9 @@ The code works in a folder of its own, without network unless the operator allow
 
 const seconds = z.number().positive().max(86_400);
 
-export function offerRunCode({ server, workshop }: Bench, era: Era): void {
+export function registerRunCode({ server, backend: workshop }: ToolContext, era: ProtocolEra): void {
   const { timeoutMs } = workshop.options;
-  const description = workshop.inProcess ? `${describe('')}\n\n${IN_PROCESS}` : describe(', sandboxed');
+  const description = workshop.isWasm ? `${describe('')}\n\n${WASM_NOTE}` : describe(', sandboxed');
   const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
     agent_key: AgentKey,
@@ -41,16 +41,16 @@ export function offerRunCode({ server, workshop }: Bench, era: Era): void {
     'run_code',
     { title: 'Run Python code', description, inputSchema, annotations },
     ({ code, agent_key, timeout, transaction }, context) =>
-      guarded(workshop, async () => {
-        using attendant = new Attendant(context, server, { era, suspended: workshop.suspended });
-        const resumed = attendant.resumed();
+      asToolResult(workshop, async () => {
+        using attendant = new RunCodeCall(context, server, { era, suspended: workshop.pending });
+        const resumed = attendant.takeResumed();
         if (resumed === 'unknown') {
           const text = 'The code that asked is gone: it was answered before, or its result was not called for in time.';
-          return said(text, { isError: true });
+          return textResult(text, { isError: true });
         }
         const limit = timeout === undefined ? timeoutMs : Math.ceil(timeout * 1000);
         const request = { code, timeoutMs: limit, ...(transaction === undefined ? {} : { transaction }) };
-        return await attendant.attend(resumed ?? workshop.desk(agent_key).begin(request, attendant));
+        return await attendant.waitFor(resumed ?? workshop.queue(agent_key).begin(request, attendant));
       }),
   );
 }

@@ -1,0 +1,103 @@
+/** Questions to the person behind an MCP client: the answer to input(), or permission to use a tool. Answers are untrusted. */
+
+import { type ElicitRequestFormParams, inputResponse } from '@modelcontextprotocol/server';
+import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
+
+export type ElicitationAnswer =
+  | { readonly kind: 'given'; readonly content: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+export interface Elicitation {
+  readonly form: ElicitRequestFormParams;
+  /** Aborted when nobody needs the answer any more. */
+  readonly closed: AbortSignal;
+  settle(answer: ElicitationAnswer): void;
+}
+
+export class ElicitationQueue {
+  readonly #waiting: Elicitation[] = [];
+  readonly #onChange: () => void;
+  readonly #patienceMs: number;
+
+  constructor(onChange: () => void, patienceMs: number) {
+    this.#onChange = onChange;
+    this.#patienceMs = patienceMs;
+  }
+
+  get first(): Elicitation | undefined {
+    return this.#waiting[0];
+  }
+
+  /** Resolves with the answer, or with a refusal where none comes in time. */
+  ask(form: ElicitRequestFormParams, signal?: AbortSignal): Promise<ElicitationAnswer> {
+    const settled = Promise.withResolvers<ElicitationAnswer>();
+    const over = new AbortController();
+    const settle = (answer: ElicitationAnswer) => {
+      const at = this.#waiting.indexOf(question);
+      if (at < 0) return;
+      this.#waiting.splice(at, 1);
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', giveUp);
+      over.abort();
+      settled.resolve(answer);
+      this.#onChange();
+    };
+    const giveUp = () => settle({ kind: 'refused', reason: 'the code no longer waits for an answer' });
+    const late = `nobody has answered within ${this.#patienceMs / 1000} s`;
+    const timer = setTimeout(() => settle({ kind: 'refused', reason: late }), this.#patienceMs);
+    const question: Elicitation = { form, closed: over.signal, settle };
+    this.#waiting.push(question);
+    if (signal?.aborted) giveUp();
+    else signal?.addEventListener('abort', giveUp);
+    this.#onChange();
+    return settled.promise;
+  }
+
+  /** The code has ended. */
+  close(): void {
+    for (const question of [...this.#waiting]) question.settle({ kind: 'refused', reason: 'the code has ended' });
+  }
+}
+
+const MAX_MESSAGE_CHARACTERS = 4000;
+
+export function inputForm(prompt: string): ElicitRequestFormParams {
+  const asked = prompt.trim() === '' ? 'The code waits for a line of input.' : `The code asks: ${prompt}`;
+  return {
+    mode: 'form',
+    message: asked.slice(0, MAX_MESSAGE_CHARACTERS).toWellFormed(),
+    requestedSchema: {
+      type: 'object',
+      properties: { answer: { type: 'string', title: 'Answer' } },
+      required: ['answer'],
+    },
+  };
+}
+
+export function approvalForm({ tool, recipe, summary }: ApprovalRequest): ElicitRequestFormParams {
+  const callee = recipe === undefined ? tool : `${tool}.${recipe}`;
+  return {
+    mode: 'form',
+    message: `The code wants to use the tool ${callee}:\n${summary}`.slice(0, MAX_MESSAGE_CHARACTERS).toWellFormed(),
+    requestedSchema: {
+      type: 'object',
+      properties: { allow: { type: 'boolean', title: 'Allow this call', default: false } },
+      required: ['allow'],
+    },
+  };
+}
+
+/** Only a plain yes allows. */
+export function toApproval(answer: ElicitationAnswer): Approval {
+  if (answer.kind === 'given') return answer.content.allow === true;
+  return { allowed: false, reason: answer.reason };
+}
+
+/** A retried call carries its answers by key; `view` is the same for one that came back at once. */
+export function parseAnswer(responses: Record<string, unknown> | undefined, key: string): ElicitationAnswer {
+  const view = inputResponse(responses, key);
+  if (view.kind !== 'elicit') return { kind: 'refused', reason: 'the client sent no answer' };
+  if (view.action === 'accept') return { kind: 'given', content: view.content ?? {} };
+  const reason = view.action === 'decline' ? 'the person who was asked declined' : 'the person who was asked cancelled';
+  return { kind: 'refused', reason };
+}

@@ -1,0 +1,179 @@
+/** The result of an execution, or an error, as the content that a model reads. Output that is too long is saved as an artifact. */
+
+import { createHash } from 'node:crypto';
+import type { CallToolResult } from '@modelcontextprotocol/server';
+import { CellaError, errorCodes } from '../protocol/errors.ts';
+import type { ResultEvent, Woken } from '../protocol/execution-events.ts';
+import type { LostName } from '../protocol/kernel-state.ts';
+import type { ArtifactsApi } from '../session/api.ts';
+import { type BoundedOutput, cutMiddle } from './bounded-output.ts';
+
+/** What a model can use of one answer, in characters. */
+export const MAX_RESULT_CHARACTERS = 30_000;
+/** Of a value or a traceback. */
+const MAX_PART_CHARACTERS = 8000;
+const MAX_NOTICE_CHARACTERS = 4000;
+
+interface ExecutionReport {
+  readonly result: CallToolResult;
+  /** What there was to show, where the result does not have it all; whole, or as much as is kept. */
+  readonly fullOutput: { readonly text: string; readonly whole: boolean } | undefined;
+}
+
+export function toExecutionReport(result: ResultEvent, output: BoundedOutput): ExecutionReport {
+  const told = stateNotices(result).map((line) => `[notice] ${line}`);
+  const notices = cutMiddle(told.join('\n'), MAX_NOTICE_CHARACTERS);
+  const rest = [valueText(result, output) ?? '', result.error?.traceback || result.error?.message || ''];
+  const cutRest = rest.map((part) => cutMiddle(part, MAX_PART_CHARACTERS));
+  const ends = describeEnd(result);
+  const room = MAX_RESULT_CHARACTERS - [notices, ...cutRest, ...ends].reduce((total, part) => total + part.length, 0);
+  const printed = output.text.toString();
+  const isCut = printed.length > room || rest.some((part) => part.length > MAX_PART_CHARACTERS);
+  const text =
+    joinLines([notices, cutMiddle(printed, room, output.text.lost), ...cutRest, ...ends]) || '[done, with no output]';
+  return {
+    result: {
+      content: [{ type: 'text', text }, ...output.images.content],
+      ...(result.status === 'ok' ? {} : { isError: true }),
+      _meta: { 'cella/status': result.status, 'cella/execution': result.execution },
+    },
+    fullOutput: isCut ? { text: joinLines([printed, ...rest]), whole: output.text.lost === 0 } : undefined,
+  };
+}
+
+/** A line of its own at the end of the text, before the pictures. */
+export function appendLine(result: CallToolResult, line: string): CallToolResult {
+  const [first, ...others] = result.content;
+  const text = first?.type === 'text' ? `${first.text}\n` : '';
+  return { ...result, content: [{ type: 'text', text: `${text}${line}` }, ...others] };
+}
+
+function valueText({ repr, data, truncated }: ResultEvent, output: BoundedOutput): string | undefined {
+  const picture = data === undefined ? undefined : output.images.take(data);
+  if (picture !== undefined) return picture;
+  const more = truncated?.reprCharacters;
+  return more && repr !== undefined ? `${repr}\n[${more} more characters of this value]` : repr;
+}
+
+/** How it ended, where it did not simply end. */
+function describeEnd({ status, durationMs, death, transaction, exitCode }: ResultEvent): string[] {
+  const ends: string[] = [];
+  const after = `${(durationMs / 1000).toFixed(1)} s`;
+  if (status === 'timeout')
+    ends.push(`[stopped after ${after}, at the time limit; names that were set before are kept]`);
+  if (status === 'interrupted') ends.push(`[interrupted after ${after}; names that were set before are kept]`);
+  if (death) ends.push(`[${death.code}: ${death.message} ${errorCodes[death.code].advice}]`);
+  if (exitCode === 0) ends.push('[the code called sys.exit(); the kernel goes on]');
+  if (transaction === 'rolled_back') ends.push('[rolled back: names are again what they were before this code]');
+  return ends;
+}
+
+function joinLines(parts: readonly string[]): string {
+  return parts
+    .filter((part) => part !== '')
+    .map((part, index, all) => (index === all.length - 1 || part.endsWith('\n') ? part : `${part}\n`))
+    .join('');
+}
+
+const MAX_NAMES = 40;
+
+function stateNotices({ recovered, woken }: ResultEvent): string[] {
+  if (recovered) {
+    const ended = `The kernel before this one has ended: ${recovered.cause.message} Nothing is run again.`;
+    return [ended, ...describeRestored(recovered)];
+  }
+  return woken && restoredAnything(woken) ? describeRestored(woken) : [];
+}
+
+/** A save without names brings nothing back, and takes nothing away. */
+function restoredAnything({ savedAgoMs, restored, lost }: Woken): boolean {
+  return savedAgoMs === undefined || restored.length + lost.length > 0;
+}
+
+function describeRestored({ savedAgoMs, restored, lost }: Woken): string[] {
+  const back =
+    savedAgoMs === undefined
+      ? 'There is no save that can be read: every name is gone.'
+      : `Names came back from a save of ${formatSeconds(savedAgoMs)} ago: ${listNames(restored)}.`;
+  return [back, ...describeLost(lost)];
+}
+
+function describeLost(lost: readonly LostName[]): string[] {
+  if (lost.length === 0) return [];
+  const told = lost
+    .slice(0, MAX_NAMES)
+    .map(({ name, reason }) => `${name === '*' ? 'what was saved' : name} (${reason})`);
+  return [`Did not come back: ${told.join(', ')}${countRest(lost.length)}.`];
+}
+
+function listNames(all: readonly string[]): string {
+  return all.length === 0 ? 'no names' : all.slice(0, MAX_NAMES).join(', ') + countRest(all.length);
+}
+
+function countRest(count: number): string {
+  return count > MAX_NAMES ? ` and ${count - MAX_NAMES} more` : '';
+}
+
+function formatSeconds(milliseconds: number): string {
+  return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 1 : 0)} s`;
+}
+
+const OUTPUT_KIND = 'output of run_code';
+/** Older ones of the same agent are deleted. */
+const MAX_KEPT_ARTIFACTS = 20;
+
+interface FullOutput {
+  readonly agentKey: string;
+  readonly execution: number;
+  readonly text: string;
+  /** False where the middle is lost. */
+  readonly complete: boolean;
+}
+
+/** Gives the line that says where it is. Never fails: the answer is worth more than its rest. */
+export async function saveFullOutput(
+  session: { readonly artifacts: ArtifactsApi },
+  { agentKey, execution, text, complete: whole }: FullOutput,
+): Promise<string> {
+  const agent = createHash('sha256').update(agentKey).digest('hex').slice(0, 8);
+  const name = `output-${agent}-${execution}.txt`;
+  try {
+    // A fork that nobody has confirmed has none.
+    const { artifacts } = session;
+    await artifacts.save(name, Buffer.from(text), {
+      type: 'text',
+      mediaType: 'text/plain; charset=utf-8',
+      description: `${whole ? 'All output' : 'The beginning and the end of the output'} of execution ${execution}.`,
+      metadata: { kind: OUTPUT_KIND, agent },
+    });
+    // One that cannot be deleted is tried again after the next output.
+    await deleteOlder(artifacts, agent).catch(() => {});
+    const what = whole ? 'All of it is' : 'Its beginning and its end are';
+    return `[The output was cut. ${what} in the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
+  } catch (error) {
+    const reason = error instanceof CellaError ? error.message : 'it could not be kept';
+    return `[The output was cut, and its rest is lost: ${reason}]`;
+  }
+}
+
+async function deleteOlder(artifacts: ArtifactsApi, agent: string): Promise<void> {
+  const all = await artifacts.list();
+  const own = all.filter(({ metadata }) => metadata.kind === OUTPUT_KIND && metadata.agent === agent);
+  const newestFirst = own.toSorted((one, other) => other.updatedAt - one.updatedAt);
+  for (const { name } of newestFirst.slice(MAX_KEPT_ARTIFACTS)) await artifacts.delete(name);
+}
+
+export type LogLine = (line: string) => void;
+
+export function toErrorResult(error: unknown, log: LogLine): CallToolResult {
+  if (error instanceof CellaError) {
+    return {
+      isError: true,
+      content: [{ type: 'text', text: `${error.code}: ${error.message}\n${error.advice}` }],
+      _meta: { 'cella/code': error.code },
+    };
+  }
+  log(`unexpected error: ${error instanceof Error ? error.stack : String(error)}`);
+  const text = 'UNEXPECTED: Cella failed to carry this out. The log of the server says why.';
+  return { isError: true, content: [{ type: 'text', text }], _meta: { 'cella/code': 'UNEXPECTED' } };
+}

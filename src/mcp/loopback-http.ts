@@ -1,0 +1,143 @@
+/** The MCP server over HTTP on 127.0.0.1. Only callers with the bearer token are let in, and no web page. */
+
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  createMcpHandler,
+  hostHeaderValidationResponse,
+  isLegacyRequest,
+  localhostAllowedHostnames,
+  localhostAllowedOrigins,
+  type McpServer,
+  originValidationResponse,
+} from '@modelcontextprotocol/server';
+import { CellaError } from '../protocol/errors.ts';
+import { isToken } from './bearer-token.ts';
+import type { LogLine } from './execution-result.ts';
+import { LegacyConnections } from './legacy-connections.ts';
+import type { ProtocolEra } from './run-code-call.ts';
+
+export interface LoopbackHttpOptions {
+  readonly port: number;
+  readonly token: string;
+  readonly make: (era: ProtocolEra) => McpServer;
+  readonly log: LogLine;
+}
+
+export interface LoopbackHttpServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+export async function serveOverHttp({ port, token, make, log }: LoopbackHttpOptions): Promise<LoopbackHttpServer> {
+  const onerror = (error: Error) => log(`protocol: ${error.message}`);
+  // As a stream from the start: clients give up on an answer whose head does not come for minutes.
+  const modern = createMcpHandler(({ era }) => make(era), { legacy: 'reject', responseMode: 'sse', onerror });
+  const connections = new LegacyConnections(() => make('legacy'));
+  const answer = async (request: Request): Promise<Response> => {
+    const refusal = rejectRequest(request, token);
+    if (refusal) return refusal;
+    const legacy = await isLegacyRequest(request);
+    return legacy ? await connections.handle(request) : await modern.fetch(request);
+  };
+  const server = createServer((incoming, outgoing) => void handleRequest(incoming, outgoing, answer, log));
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening').catch((error: Error) => {
+    throw new CellaError('INVALID_OPTIONS', `Port ${port} cannot be used: ${error.message}.`, { cause: error });
+  });
+  const address = server.address();
+  const bound = typeof address === 'object' && address ? address.port : port;
+  return {
+    url: `http://127.0.0.1:${bound}${MCP_PATH}`,
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      await Promise.all([modern.close(), connections.close()]);
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function handleRequest(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  answer: (request: Request) => Promise<Response>,
+  log: LogLine,
+): Promise<void> {
+  const gone = new AbortController();
+  outgoing.on('close', () => gone.abort());
+  outgoing.on('error', () => {}); // whoever it was for has gone
+  try {
+    await sendWebResponse(await answer(toWebRequest(incoming, gone.signal)), incoming, outgoing);
+  } catch (error) {
+    if (!gone.signal.aborted) log(`unexpected error: ${error instanceof Error ? error.stack : String(error)}`);
+    if (!outgoing.headersSent) outgoing.writeHead(500);
+    outgoing.end();
+  }
+}
+
+export const MCP_PATH = '/mcp';
+
+/** The answer to a request that goes no further. */
+export function rejectRequest(request: Request, token: string): Response | undefined {
+  const tricked =
+    hostHeaderValidationResponse(request, localhostAllowedHostnames()) ??
+    originValidationResponse(request, localhostAllowedOrigins());
+  if (tricked) return tricked;
+  const [, offered = ''] = /^Bearer +(\S+)$/i.exec(request.headers.get('authorization') ?? '') ?? [];
+  if (!isToken(offered, token)) {
+    const headers = { 'www-authenticate': 'Bearer realm="cella"' };
+    return Response.json(
+      { error: 'A bearer token is needed; `cella mcp --help` tells where it is.' },
+      { status: 401, headers },
+    );
+  }
+  if (new URL(request.url).pathname === MCP_PATH) return undefined;
+  return Response.json({ error: `The MCP endpoint is ${MCP_PATH}.` }, { status: 404 });
+}
+
+/** How long a client that is refused in the middle of its request may go on, until it looks for the answer. */
+const DRAIN_TIMEOUT_MS = 5000;
+
+/** `signal` is aborted when the client has gone before it had its answer. */
+export function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(incoming.headersDistinct)) {
+    for (const value of values ?? []) headers.append(name, value);
+  }
+  const method = incoming.method ?? 'GET';
+  const bodyless = method === 'GET' || method === 'HEAD';
+  // Only the path is the client's to say; what it calls this machine is a header, and checked as one.
+  const url = new URL(`http://127.0.0.1${incoming.url?.startsWith('/') ? incoming.url : '/'}`);
+  // Whoever does not read it to its end leaves it as it is: with it would go the connection, and the answer.
+  const parts = () => ReadableStream.from(incoming.iterator({ destroyOnReturn: false }));
+  const body = bodyless ? {} : { body: parts(), duplex: 'half' as const };
+  return new Request(url, { method, headers, signal, ...body });
+}
+
+export async function sendWebResponse(
+  response: Response,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+  outgoing.flushHeaders();
+  if (response.body) {
+    const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
+    // A client that goes away in the middle has ended its stream.
+    await pipeline(body, outgoing, { end: false }).catch(() => {});
+  }
+  await drainBody(incoming);
+  outgoing.end();
+}
+
+/** A connection that ends with something unread in it takes the answer along. */
+async function drainBody(incoming: IncomingMessage): Promise<void> {
+  if (incoming.complete || incoming.destroyed) return;
+  incoming.resume();
+  const signal = AbortSignal.timeout(DRAIN_TIMEOUT_MS);
+  // Late, or gone: it is not waited for any longer.
+  await Promise.race([once(incoming, 'end', { signal }), once(incoming, 'close', { signal })]).catch(() => {});
+}

@@ -1,0 +1,27 @@
+/** The MCP server as one client sees it: its tools, its resources, and how to use them. */
+
+import { McpServer } from '@modelcontextprotocol/server';
+import type { McpBackend } from './mcp-backend.ts';
+import type { ProtocolEra } from './run-code-call.ts';
+import { registerArtifactResources, registerArtifacts } from './tools/artifacts.ts';
+import { registerDeps } from './tools/deps.ts';
+import { registerRunCode } from './tools/run-code.ts';
+import { registerSkills } from './tools/skills.ts';
+import { registerTools } from './tools/tools.ts';
+
+const INSTRUCTIONS = `Cella runs Python in a kernel that keeps its state: use run_code for calculations, data and files, in small steps that build on each other. Look for a skill with search_skills before you write code for a common task, and keep what worked with create_skill. In code, tools, skills, artifacts and deps are there without an import.`;
+
+export function createMcpServer(
+  workshop: McpBackend,
+  { era, version }: { era: ProtocolEra; version: string },
+): McpServer {
+  const server = new McpServer({ name: 'cella', title: 'Cella', version }, { instructions: INSTRUCTIONS });
+  const bench = { server, workshop };
+  registerRunCode(bench, era);
+  registerTools(bench);
+  registerSkills(bench);
+  registerArtifacts(bench);
+  registerArtifactResources(bench);
+  registerDeps(bench);
+  return server;
+}

@@ -1,0 +1,100 @@
+/** `cella mcp`: serves one client over stdin and stdout, or clients of this machine over HTTP, until they are gone or somebody ends it. */
+
+import { Console } from 'node:console';
+import { createHash } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { basename } from 'node:path';
+import { Writable } from 'node:stream';
+import { type McpServerFactory, STDIO_DEFAULT_MAX_BUFFER_SIZE } from '@modelcontextprotocol/server';
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
+import { findToken } from './bearer-token.ts';
+import type { LogLine } from './execution-result.ts';
+import { PooledMcpBackend, type PooledMcpBackendOptions } from './mcp-backend.ts';
+import { createMcpServer } from './mcp-server.ts';
+import type { ProtocolEra } from './run-code-call.ts';
+
+export interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey' | 'log'> {
+  readonly version: string;
+  /** By default that of the folder this process was started in. */
+  readonly agentKey?: string | undefined;
+  readonly http?: McpHttpOptions | undefined;
+  /** Resolves when somebody ends the server. */
+  readonly ended: Promise<unknown>;
+  readonly log: LogLine;
+}
+
+export interface McpHttpOptions {
+  /** 0 for any that is free. */
+  readonly port: number;
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+}
+
+export async function serveMcp(options: ServeMcpOptions): Promise<void> {
+  const { version, log, ended, http } = options;
+  const agentKey = options.agentKey ?? agentKeyOfFolder(process.cwd());
+  await using workshop = new PooledMcpBackend({ ...options, agentKey });
+  const make = (era: ProtocolEra) => createMcpServer(workshop, { era, version });
+  if (http === undefined) {
+    const { serveOverStdio } = await import('./serve-mcp.ts');
+    await using served = serveOverStdio(({ era }) => make(era), log);
+    await Promise.race([served.over, ended]);
+    return;
+  }
+  const { dataDir } = options.session;
+  const token = await findToken({ given: http.token, file: http.tokenFile, dataDir });
+  const { serveOverHttp } = await import('./loopback-http.ts');
+  await using served = await serveOverHttp({ port: http.port, token: token.value, make, log });
+  log(`MCP at ${served.url}; agent ${agentKey}; the bearer token is in ${token.where}`);
+  await ended;
+}
+
+const MAX_NAME_CHARACTERS = 40;
+
+/** The same by whatever links the folder is reached. */
+export function agentKeyOfFolder(folder: string): string {
+  const path = realpathSync(folder);
+  const readable = basename(path)
+    .replace(/[^\p{L}\p{N}._-]+/gu, '-')
+    .slice(0, MAX_NAME_CHARACTERS)
+    .toWellFormed();
+  const hash = createHash('sha256').update(path).digest('hex').slice(0, 8);
+  return `${readable || 'folder'}-${hash}`;
+}
+
+export interface StdioConnection extends AsyncDisposable {
+  /** The client has gone. */
+  readonly over: Promise<void>;
+}
+
+export function serveOverStdio(factory: McpServerFactory, log: LogLine): StdioConnection {
+  const stdout = reserveStdout(process);
+  const options = { maxBufferSize: STDIO_DEFAULT_MAX_BUFFER_SIZE };
+  const transport = new StdioServerTransport(process.stdin, stdout, options);
+  const handle = serveStdio(factory, { transport, onerror: (error) => log(`protocol: ${error.message}`) });
+  const { promise: over, resolve } = Promise.withResolvers<void>();
+  const closed = transport.onclose;
+  transport.onclose = () => {
+    closed?.();
+    resolve();
+  };
+  return { over, [Symbol.asyncDispose]: () => handle.close() };
+}
+
+export interface OutputStreams {
+  readonly stdout: Writable;
+  readonly stderr: Writable;
+}
+
+/** Gives the one stream that still reaches stdout. */
+export function reserveStdout({ stdout, stderr }: OutputStreams): Writable {
+  const write = stdout.write.bind(stdout);
+  const own = new Writable({
+    decodeStrings: false,
+    write: (chunk: string | Uint8Array, _encoding, done) => void write(chunk, (error) => done(error ?? null)),
+  });
+  stdout.on('error', (error) => own.destroy(error));
+  stdout.write = stderr.write.bind(stderr) as typeof stdout.write;
+  globalThis.console = new Console({ stdout: stderr, stderr });
+  return own;
+}

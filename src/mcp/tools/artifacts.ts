@@ -1,0 +1,164 @@
+/** Artifacts as MCP tools, and as resources that a client can list and read without the model. */
+
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  type Resource,
+  ResourceNotFoundError,
+  ResourceTemplate,
+} from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
+import type { McpBackend } from '../mcp-backend.ts';
+import { asToolResult, listResult, READ_ONLY, type ToolContext, truncateDescription } from './tool-context.ts';
+
+const URI_ROOT = 'cella://artifacts/';
+const MAX_LISTED = 500;
+
+const Artifacts = z.object({
+  artifacts: z.array(
+    z.object({
+      name: z.string(),
+      type: z.string(),
+      media_type: z.string(),
+      size: z.number(),
+      updated: z.string(),
+      description: z.string(),
+      uri: z.string(),
+    }),
+  ),
+  left_out: z.number(),
+});
+
+type ArtifactSummary = z.infer<typeof Artifacts>['artifacts'][number];
+
+export function registerArtifacts({ server, backend: workshop }: ToolContext): void {
+  server.registerTool(
+    'list_artifacts',
+    {
+      title: 'List artifacts',
+      description:
+        'List the data that is kept, the newest first. Code that run_code runs reads it with artifacts.load(NAME) and keeps more with artifacts.save(NAME, VALUE, description=...).',
+      inputSchema: z.strictObject({}),
+      outputSchema: Artifacts,
+      annotations: READ_ONLY,
+    },
+    () =>
+      asToolResult(workshop, async () => {
+        const { shown, leftOut } = await listNewest(workshop);
+        const told = shown.map(toArtifactSummary);
+        const lines = told.map(toLine);
+        if (leftOut > 0) lines.push(`[${leftOut} older ones are not shown: use artifacts.list() in code]`);
+        return listResult(lines, 'There are no artifacts.', { artifacts: told, left_out: leftOut });
+      }),
+  );
+}
+
+async function listNewest(workshop: McpBackend): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
+  const all = await (await workshop.namespaces()).artifacts.list();
+  const shown = all.toSorted((one, other) => other.updatedAt - one.updatedAt).slice(0, MAX_LISTED);
+  return { shown, leftOut: all.length - shown.length };
+}
+
+const uriOf = (name: string) => `${URI_ROOT}${encodeURIComponent(name)}`;
+
+function toArtifactSummary({ name, type, mediaType, size, updatedAt, description }: ArtifactInfo): ArtifactSummary {
+  const updated = new Date(updatedAt).toISOString();
+  return {
+    name,
+    type,
+    media_type: mediaType,
+    size,
+    updated,
+    description: truncateDescription(description),
+    uri: uriOf(name),
+  };
+}
+
+function toLine({ name, media_type, size, description }: ArtifactSummary): string {
+  return `${name} (${media_type}, ${size} bytes)${description === '' ? '' : `: ${description}`}`;
+}
+
+/** As text or as base64 this stays below the 10 MB that clients take. */
+const MAX_RESOURCE_BYTES = 5_000_000;
+
+export function registerArtifactResources({ server, backend: workshop }: ToolContext): void {
+  const template = new ResourceTemplate(`${URI_ROOT}{name}`, {
+    list: async () => ({ resources: (await listNewest(workshop).catch(resourceError)).shown.map(toResource) }),
+  });
+  const facts = { title: 'Artifacts', description: 'Data that code has kept with artifacts.save(NAME, VALUE).' };
+  server.registerResource('artifacts', template, facts, async (uri) => ({
+    contents: [await readResource(workshop, uri.href)],
+  }));
+}
+
+async function readResource(workshop: McpBackend, uri: string) {
+  const name = nameIn(uri);
+  try {
+    const { artifacts } = await workshop.namespaces();
+    // Asked first: what is loaded must be read.
+    checkReadable(await artifacts.get(name));
+    const { info, chunks } = await artifacts.load(name);
+    const parts: Uint8Array[] = [];
+    for await (const chunk of chunks) {
+      // Another one may have taken its place.
+      checkReadable(info);
+      parts.push(chunk);
+    }
+    const bytes = Buffer.concat(parts);
+    const text = isText(info) ? decode(bytes) : undefined;
+    const { mediaType: mimeType } = info;
+    return text === undefined ? { uri, mimeType, blob: bytes.toString('base64') } : { uri, mimeType, text };
+  } catch (error) {
+    const code = error instanceof CellaError ? error.code : undefined;
+    if (code === 'ARTIFACT_NOT_FOUND' || code === 'INVALID_NAME') throw new ResourceNotFoundError(uri);
+    return resourceError(error);
+  }
+}
+
+/** In the words of the protocol. */
+function resourceError(error: unknown): never {
+  if (!(error instanceof CellaError)) throw error;
+  throw new ProtocolError(ProtocolErrorCode.InternalError, `${error.code}: ${error.message} ${error.advice}`);
+}
+
+function checkReadable({ name, size }: ArtifactInfo): void {
+  if (size <= MAX_RESOURCE_BYTES) return;
+  const instead = `Use run_code: artifacts.load(${JSON.stringify(name)}), and show the part you need.`;
+  const message = `${name} has ${size} bytes, and at most ${MAX_RESOURCE_BYTES} can be read this way. ${instead}`;
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}
+
+function nameIn(uri: string): string {
+  try {
+    return decodeURIComponent(uri.slice(URI_ROOT.length));
+  } catch {
+    throw new ResourceNotFoundError(uri); // a stray percent sign, which no address of ours has
+  }
+}
+
+function isText({ type, mediaType }: ArtifactInfo): boolean {
+  return type === 'text' || type === 'json' || /^text\/|[/+](json|xml|yaml)\b/.test(mediaType);
+}
+
+/** What says that it is text and is none goes as bytes. */
+function decode(bytes: Buffer): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return undefined; // the caller sends the bytes
+  }
+}
+
+function toResource({ name, mediaType, size, description, updatedAt }: ArtifactInfo): Resource {
+  return {
+    uri: uriOf(name),
+    name,
+    title: name,
+    mimeType: mediaType,
+    size,
+    ...(description === '' ? {} : { description: truncateDescription(description) }),
+    annotations: { lastModified: new Date(updatedAt).toISOString() },
+  };
+}
