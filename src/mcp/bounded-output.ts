@@ -6,6 +6,7 @@ import type { ExecutionEvent, MimeBundle } from '../protocol/execution-events.ts
 /** Text forms of a value, the most telling first. */
 const TEXT_TYPES = ['text/plain', 'text/markdown', 'text/html', 'image/svg+xml', 'application/json'];
 
+/** What one execution prints and shows, in order. */
 export class BoundedOutput {
   readonly text = new HeadTailBuffer();
   readonly images = new ImageCollector();
@@ -15,10 +16,10 @@ export class BoundedOutput {
     else if (event.type === 'display') this.#line(this.show(event.data));
   }
 
-  /** Keeps the picture of a value, and gives the text that stands for it. */
+  /** Keeps the image of a value, and returns the text that stands for it. */
   show(data: MimeBundle): string | undefined {
-    const picture = this.images.take(data);
-    if (picture !== undefined) return picture;
+    const image = this.images.take(data);
+    if (image !== undefined) return image;
     const found = TEXT_TYPES.map((type) => data[type]).find((form) => typeof form === 'string');
     return typeof found === 'string' ? found : `[${Object.keys(data).join(', ')}: cannot be shown here]`;
   }
@@ -33,6 +34,7 @@ export class BoundedOutput {
 const MAX_HEAD = 8 * 1024 * 1024;
 const MAX_TAIL = 64 * 1024;
 
+/** Text of any length: keeps its head and its tail, and counts what is lost between them. */
 export class HeadTailBuffer {
   readonly #kept: string[] = [];
   #keptLength = 0;
@@ -98,15 +100,15 @@ class ImageCollector {
     return this.#content;
   }
 
-  /** Takes the picture of a value that has one, and gives what stands for it in the text; undefined where it has none. */
+  /** Takes the image of a value and returns the text that stands for it; undefined if the value has no image. */
   take(data: MimeBundle): string | undefined {
     const mimeType = IMAGE_TYPES.find((type) => typeof data[type] === 'string');
-    const picture = mimeType === undefined ? undefined : data[mimeType];
-    if (mimeType === undefined || typeof picture !== 'string') return undefined;
-    const tooMuch = this.#content.length >= MAX_IMAGES || this.#characters + picture.length > MAX_BASE64_CHARACTERS;
-    const size = `${mimeType}, ${Math.ceil((picture.length * 3) / 4 / 1000)} kB`;
+    const image = mimeType === undefined ? undefined : data[mimeType];
+    if (mimeType === undefined || typeof image !== 'string') return undefined;
+    const tooMuch = this.#content.length >= MAX_IMAGES || this.#characters + image.length > MAX_BASE64_CHARACTERS;
+    const size = `${mimeType}, ${Math.ceil((image.length * 3) / 4 / 1000)} kB`;
     if (tooMuch) return `[${size}: too much to show; make it smaller, or save it with artifacts.save()]`;
-    const base64 = picture.replace(/\s+/g, '');
+    const base64 = image.replace(/\s+/g, '');
     if (!BASE64.test(base64) || base64.length % 4 !== 0) return `[${mimeType}: its data is no base64, not shown]`;
     this.#characters += base64.length;
     this.#content.push({ type: 'image', data: base64, mimeType });

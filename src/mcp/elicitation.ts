@@ -4,8 +4,8 @@ import { type ElicitRequestFormParams, inputResponse } from '@modelcontextprotoc
 import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
 
 export type ElicitationAnswer =
-  | { readonly kind: 'given'; readonly content: Readonly<Record<string, unknown>> }
-  | { readonly kind: 'refused'; readonly reason: string };
+  | { readonly kind: 'accepted'; readonly content: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'declined'; readonly reason: string };
 
 export interface Elicitation {
   readonly form: ElicitRequestFormParams;
@@ -14,26 +14,27 @@ export interface Elicitation {
   settle(answer: ElicitationAnswer): void;
 }
 
+/** Asks one question at a time. */
 export class ElicitationQueue {
   readonly #waiting: Elicitation[] = [];
   readonly #onChange: () => void;
-  readonly #patienceMs: number;
+  readonly #timeoutMs: number;
 
-  constructor(onChange: () => void, patienceMs: number) {
+  constructor(onChange: () => void, timeoutMs: number) {
     this.#onChange = onChange;
-    this.#patienceMs = patienceMs;
+    this.#timeoutMs = timeoutMs;
   }
 
   get first(): Elicitation | undefined {
     return this.#waiting[0];
   }
 
-  /** Resolves with the answer, or with a refusal where none comes in time. */
+  /** Resolves with the answer, or as declined if none comes in time. */
   ask(form: ElicitRequestFormParams, signal?: AbortSignal): Promise<ElicitationAnswer> {
     const settled = Promise.withResolvers<ElicitationAnswer>();
     const over = new AbortController();
     const settle = (answer: ElicitationAnswer) => {
-      const at = this.#waiting.indexOf(question);
+      const at = this.#waiting.indexOf(elicitation);
       if (at < 0) return;
       this.#waiting.splice(at, 1);
       clearTimeout(timer);
@@ -42,11 +43,11 @@ export class ElicitationQueue {
       settled.resolve(answer);
       this.#onChange();
     };
-    const giveUp = () => settle({ kind: 'refused', reason: 'the code no longer waits for an answer' });
-    const late = `nobody has answered within ${this.#patienceMs / 1000} s`;
-    const timer = setTimeout(() => settle({ kind: 'refused', reason: late }), this.#patienceMs);
-    const question: Elicitation = { form, closed: over.signal, settle };
-    this.#waiting.push(question);
+    const giveUp = () => settle({ kind: 'declined', reason: 'the code no longer waits for an answer' });
+    const late = `nobody has answered within ${this.#timeoutMs / 1000} s`;
+    const timer = setTimeout(() => settle({ kind: 'declined', reason: late }), this.#timeoutMs);
+    const elicitation: Elicitation = { form, closed: over.signal, settle };
+    this.#waiting.push(elicitation);
     if (signal?.aborted) giveUp();
     else signal?.addEventListener('abort', giveUp);
     this.#onChange();
@@ -55,7 +56,7 @@ export class ElicitationQueue {
 
   /** The code has ended. */
   close(): void {
-    for (const question of [...this.#waiting]) question.settle({ kind: 'refused', reason: 'the code has ended' });
+    for (const question of [...this.#waiting]) question.settle({ kind: 'declined', reason: 'the code has ended' });
   }
 }
 
@@ -89,15 +90,15 @@ export function approvalForm({ tool, recipe, summary }: ApprovalRequest): Elicit
 
 /** Only a plain yes allows. */
 export function toApproval(answer: ElicitationAnswer): Approval {
-  if (answer.kind === 'given') return answer.content.allow === true;
+  if (answer.kind === 'accepted') return answer.content.allow === true;
   return { allowed: false, reason: answer.reason };
 }
 
 /** A retried call carries its answers by key; `view` is the same for one that came back at once. */
 export function parseAnswer(responses: Record<string, unknown> | undefined, key: string): ElicitationAnswer {
   const view = inputResponse(responses, key);
-  if (view.kind !== 'elicit') return { kind: 'refused', reason: 'the client sent no answer' };
-  if (view.action === 'accept') return { kind: 'given', content: view.content ?? {} };
+  if (view.kind !== 'elicit') return { kind: 'declined', reason: 'the client sent no answer' };
+  if (view.action === 'accept') return { kind: 'accepted', content: view.content ?? {} };
   const reason = view.action === 'decline' ? 'the person who was asked declined' : 'the person who was asked cancelled';
-  return { kind: 'refused', reason };
+  return { kind: 'declined', reason };
 }

@@ -20,9 +20,9 @@ const result = (more: Partial<ResultEvent> = {}): ResultEvent => ({
 
 function report(more: Partial<ResultEvent>, { printed = '', output = new BoundedOutput() } = {}) {
   output.take({ type: 'stdout', text: printed });
-  const { result: told, fullOutput: uncut } = toExecutionReport(result(more), output);
-  const [first] = told.content;
-  return { text: first?.type === 'text' ? first.text : '', told, uncut };
+  const { result: shown, fullOutput } = toExecutionReport(result(more), output);
+  const [first] = shown.content;
+  return { text: first?.type === 'text' ? first.text : '', shown, fullOutput };
 }
 
 describe('a report', () => {
@@ -37,26 +37,26 @@ describe('a report', () => {
   it('never shows more than a model can use, whatever is long, and says what is cut', () => {
     const long = 'x'.repeat(50_000);
     const lost = Array.from({ length: 500 }, (_, index) => ({ name: `name${index}`, reason: long }));
-    const { text, uncut } = report(
+    const { text, fullOutput } = report(
       { repr: long, error: { name: 'E', message: long, traceback: long }, woken: { restored: [long], lost } },
       { printed: long },
     );
     expect(text.length).toBeLessThan(MAX_RESULT_CHARACTERS + 500);
-    expect(uncut).toMatchObject({ text: expect.stringMatching(/^(x{50000}\n?){3}$/), whole: true });
+    expect(fullOutput).toMatchObject({ text: expect.stringMatching(/^(x{50000}\n?){3}$/), complete: true });
   });
 
   it('is whole where it fits', () => {
-    expect(report({ repr: '42' }, { printed: 'said\n' })).toMatchObject({ text: 'said\n42', uncut: undefined });
+    expect(report({ repr: '42' }, { printed: 'said\n' })).toMatchObject({ text: 'said\n42', fullOutput: undefined });
   });
 
   it('tells how code ended that did not simply end', () => {
     expect(report({ status: 'timeout' }).text).toBe(
       '[stopped after 1.5 s, at the time limit; names that were set before are kept]',
     );
-    expect(report({ status: 'interrupted' }).told.isError).toBe(true);
+    expect(report({ status: 'interrupted' }).shown.isError).toBe(true);
     expect(report({ exitCode: 0 })).toMatchObject({
       text: expect.stringContaining('sys.exit'),
-      told: { content: [{}] },
+      shown: { content: [{}] },
     });
     const death = { code: 'KERNEL_OUT_OF_MEMORY', message: 'It used too much.' } as const;
     expect(report({ status: 'died', death }).text).toMatch(/KERNEL_OUT_OF_MEMORY: It used too much\. .*memoryMb/);
@@ -82,8 +82,8 @@ describe('a report', () => {
     output.take({ type: 'display', data: { 'image/jpeg': 'A'.repeat(8_000_000) } });
     output.take({ type: 'display', data: { 'text/html': '<b>bold</b>' } });
     output.take({ type: 'display', data: { 'application/x-own': 'x' } });
-    const { text, told } = report({}, { output });
-    expect(told.content.slice(1)).toEqual([{ type: 'image', mimeType: 'image/png', data: png }]);
+    const { text, shown } = report({}, { output });
+    expect(shown.content.slice(1)).toEqual([{ type: 'image', mimeType: 'image/png', data: png }]);
     expect(text).toBe(
       `[picture 1: image/png, 1 kB]
 [image/png: its data is no base64, not shown]

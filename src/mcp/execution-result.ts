@@ -16,13 +16,13 @@ const MAX_NOTICE_CHARACTERS = 4000;
 
 interface ExecutionReport {
   readonly result: CallToolResult;
-  /** What there was to show, where the result does not have it all; whole, or as much as is kept. */
-  readonly fullOutput: { readonly text: string; readonly whole: boolean } | undefined;
+  /** Set if the result was cut: all of the text, or as much as was kept. */
+  readonly fullOutput: { readonly text: string; readonly complete: boolean } | undefined;
 }
 
 export function toExecutionReport(result: ResultEvent, output: BoundedOutput): ExecutionReport {
-  const told = stateNotices(result).map((line) => `[notice] ${line}`);
-  const notices = cutMiddle(told.join('\n'), MAX_NOTICE_CHARACTERS);
+  const lines = stateNotices(result).map((line) => `[notice] ${line}`);
+  const notices = cutMiddle(lines.join('\n'), MAX_NOTICE_CHARACTERS);
   const rest = [valueText(result, output) ?? '', result.error?.traceback || result.error?.message || ''];
   const cutRest = rest.map((part) => cutMiddle(part, MAX_PART_CHARACTERS));
   const ends = describeEnd(result);
@@ -37,11 +37,11 @@ export function toExecutionReport(result: ResultEvent, output: BoundedOutput): E
       ...(result.status === 'ok' ? {} : { isError: true }),
       _meta: { 'cella/status': result.status, 'cella/execution': result.execution },
     },
-    fullOutput: isCut ? { text: joinLines([printed, ...rest]), whole: output.text.lost === 0 } : undefined,
+    fullOutput: isCut ? { text: joinLines([printed, ...rest]), complete: output.text.lost === 0 } : undefined,
   };
 }
 
-/** A line of its own at the end of the text, before the pictures. */
+/** Adds a line to the text, before the images. */
 export function appendLine(result: CallToolResult, line: string): CallToolResult {
   const [first, ...others] = result.content;
   const text = first?.type === 'text' ? `${first.text}\n` : '';
@@ -49,13 +49,13 @@ export function appendLine(result: CallToolResult, line: string): CallToolResult
 }
 
 function valueText({ repr, data, truncated }: ResultEvent, output: BoundedOutput): string | undefined {
-  const picture = data === undefined ? undefined : output.images.take(data);
-  if (picture !== undefined) return picture;
+  const image = data === undefined ? undefined : output.images.take(data);
+  if (image !== undefined) return image;
   const more = truncated?.reprCharacters;
   return more && repr !== undefined ? `${repr}\n[${more} more characters of this value]` : repr;
 }
 
-/** How it ended, where it did not simply end. */
+/** How it ended, unless it just finished. */
 function describeEnd({ status, durationMs, death, transaction, exitCode }: ResultEvent): string[] {
   const ends: string[] = [];
   const after = `${(durationMs / 1000).toFixed(1)} s`;
@@ -85,7 +85,7 @@ function stateNotices({ recovered, woken }: ResultEvent): string[] {
   return woken && restoredAnything(woken) ? describeRestored(woken) : [];
 }
 
-/** A save without names brings nothing back, and takes nothing away. */
+/** False for a save without variables: there is nothing to report. */
 function restoredAnything({ savedAgoMs, restored, lost }: Woken): boolean {
   return savedAgoMs === undefined || restored.length + lost.length > 0;
 }
@@ -100,10 +100,10 @@ function describeRestored({ savedAgoMs, restored, lost }: Woken): string[] {
 
 function describeLost(lost: readonly LostName[]): string[] {
   if (lost.length === 0) return [];
-  const told = lost
+  const described = lost
     .slice(0, MAX_NAMES)
     .map(({ name, reason }) => `${name === '*' ? 'what was saved' : name} (${reason})`);
-  return [`Did not come back: ${told.join(', ')}${countRest(lost.length)}.`];
+  return [`Did not come back: ${described.join(', ')}${countRest(lost.length)}.`];
 }
 
 function listNames(all: readonly string[]): string {
@@ -119,21 +119,21 @@ function formatSeconds(milliseconds: number): string {
 }
 
 const OUTPUT_KIND = 'output of run_code';
-/** Older ones of the same agent are deleted. */
+/** Per agent key; older ones are deleted. */
 const MAX_KEPT_ARTIFACTS = 20;
 
 interface FullOutput {
   readonly agentKey: string;
   readonly execution: number;
   readonly text: string;
-  /** False where the middle is lost. */
+  /** False if the middle was lost. */
   readonly complete: boolean;
 }
 
-/** Gives the line that says where it is. Never fails: the answer is worth more than its rest. */
+/** Returns the line that says where the full output is. Never throws: the result matters more than the part that was cut. */
 export async function saveFullOutput(
   session: { readonly artifacts: ArtifactsApi },
-  { agentKey, execution, text, complete: whole }: FullOutput,
+  { agentKey, execution, text, complete }: FullOutput,
 ): Promise<string> {
   const agent = createHash('sha256').update(agentKey).digest('hex').slice(0, 8);
   const name = `output-${agent}-${execution}.txt`;
@@ -143,12 +143,12 @@ export async function saveFullOutput(
     await artifacts.save(name, Buffer.from(text), {
       type: 'text',
       mediaType: 'text/plain; charset=utf-8',
-      description: `${whole ? 'All output' : 'The beginning and the end of the output'} of execution ${execution}.`,
+      description: `${complete ? 'All output' : 'The beginning and the end of the output'} of execution ${execution}.`,
       metadata: { kind: OUTPUT_KIND, agent },
     });
     // One that cannot be deleted is tried again after the next output.
     await deleteOlder(artifacts, agent).catch(() => {});
-    const what = whole ? 'All of it is' : 'Its beginning and its end are';
+    const what = complete ? 'All of it is' : 'Its beginning and its end are';
     return `[The output was cut. ${what} in the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
   } catch (error) {
     const reason = error instanceof CellaError ? error.message : 'it could not be kept';

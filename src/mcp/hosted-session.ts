@@ -31,19 +31,19 @@ const DEFAULT_TIMEOUT_MS = 300_000;
 
 export function hostMcp(parts: HostedMcpOptions): HostedMcp {
   const { version, log } = parts;
-  const shop = new HostedMcpBackend(parts);
+  const backend = new HostedMcpBackend(parts);
   const onerror = (error: Error) => log(`protocol: ${error.message}`);
-  const modern = createMcpHandler(({ era }) => createMcpServer(shop, { era, version }), {
+  const modern = createMcpHandler(({ era }) => createMcpServer(backend, { era, version }), {
     legacy: 'reject',
     responseMode: 'sse',
     onerror,
   });
-  const connections = new LegacyConnections(() => createMcpServer(shop, { era: 'legacy', version }));
+  const connections = new LegacyConnections(() => createMcpServer(backend, { era: 'legacy', version }));
   return {
     fetch: async (request) =>
       (await isLegacyRequest(request)) ? await connections.handle(request) : await modern.fetch(request),
     close: async () => {
-      await shop.close();
+      await backend.close();
       await Promise.all([modern.close(), connections.close()]);
     },
   };
@@ -55,19 +55,19 @@ class HostedMcpBackend implements McpBackend {
   readonly canChangeDeps: boolean;
   readonly isWasm: boolean;
   readonly #parts: HostedMcpOptions;
-  readonly #desk: ExecutionQueue;
+  readonly #queue: ExecutionQueue;
 
   constructor(parts: HostedMcpOptions) {
     this.#parts = parts;
     this.canChangeDeps = parts.open;
     this.isWasm = parts.inProcess;
     this.options = { timeoutMs: DEFAULT_TIMEOUT_MS, log: parts.log };
-    this.#desk = new ExecutionQueue({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
+    this.#queue = new ExecutionQueue({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
   }
 
   queue(agentKey?: string): ExecutionQueue {
     this.#checkKey(agentKey);
-    return this.#desk;
+    return this.#queue;
   }
 
   async session(agentKey?: string): Promise<SessionApi> {
@@ -84,7 +84,7 @@ class HostedMcpBackend implements McpBackend {
   }
 
   async close(): Promise<void> {
-    await this.#desk.close();
+    await this.#queue.close();
   }
 
   #checkKey(agentKey: string | undefined): void {

@@ -9,6 +9,7 @@ import type { Storage } from '../storage/contract.ts';
 import type { LogLine } from './execution-result.ts';
 import { ExecutionQueue, PendingExecutions } from './mcp-executions.ts';
 
+/** What an MCP server works with. */
 export interface McpBackend {
   readonly options: {
     /** Of code that names no limit. */
@@ -22,13 +23,13 @@ export interface McpBackend {
   readonly isWasm: boolean;
   queue(agentKey?: string): ExecutionQueue;
   session(agentKey?: string, signal?: AbortSignal): Promise<SessionApi>;
-  /** From here on the kernel may sleep when it is idle for long. */
+  /** The kernel may hibernate once it is idle. */
   release(agentKey?: string): void;
   /** Tools, skills, artifacts and deps. */
   namespaces(): Promise<NamespacesApi>;
 }
 
-/** Kernels that live at a time; idle ones sleep when another key needs the place. */
+/** Live kernels; idle ones hibernate when another key needs a slot. */
 const MAX_KERNELS = 16;
 
 export interface PooledMcpBackendOptions {
@@ -41,7 +42,7 @@ export interface PooledMcpBackendOptions {
   };
   /** In place of the files in the data folder, where it gives one. Asked again after it has failed. */
   readonly storage: () => Promise<Storage | undefined>;
-  /** Where sessions live in another process: they are opened there, and none here. */
+  /** Set if sessions run in another process: they are opened there, and none here. */
   readonly elsewhere?: RemoteSessions | undefined;
   readonly log: LogLine;
 }
@@ -57,10 +58,11 @@ export interface McpSessionHooks {
   readonly onProgress: (text: string) => void;
 }
 
+/** Shared by all clients of one MCP server. Sessions are opened by agent key on first use. */
 export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   readonly options: PooledMcpBackendOptions;
   readonly pending = new PendingExecutions();
-  readonly #desks = new Map<string, ExecutionQueue>();
+  readonly #queues = new Map<string, ExecutionQueue>();
   /** Those that live elsewhere. */
   readonly #sessions = new Map<string, Promise<SessionApi>>();
   #pool: Promise<KernelPool> | undefined;
@@ -81,34 +83,34 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   }
 
   queue(agentKey = this.options.agentKey): ExecutionQueue {
-    const known = this.#desks.get(agentKey);
+    const known = this.#queues.get(agentKey);
     if (known) return known;
-    const desk: ExecutionQueue = new ExecutionQueue({
+    const queue: ExecutionQueue = new ExecutionQueue({
       acquire: (signal) => this.session(agentKey, signal),
       release: () => this.release(agentKey),
       log: this.options.log,
     });
-    this.#desks.set(agentKey, desk);
-    return desk;
+    this.#queues.set(agentKey, queue);
+    return queue;
   }
 
   async session(agentKey = this.options.agentKey, signal?: AbortSignal): Promise<SessionApi> {
     this.#checkOpen();
-    const desk = this.queue(agentKey);
-    const hooks = { approve: desk.approve, onProgress: (text: string) => desk.report(text) };
+    const queue = this.queue(agentKey);
+    const hooks = { approve: queue.approve, onProgress: (text: string) => queue.report(text) };
     const { elsewhere } = this.options;
     if (elsewhere) {
       const approve: McpSessionHooks['approve'] = async (request) =>
-        desk.canAsk ? await desk.approve(request) : undefined;
+        queue.canElicit ? await queue.approve(request) : undefined;
       return await this.#openElsewhere(elsewhere, agentKey, { ...hooks, approve });
     }
     const pool = await this.#openPool();
     return await pool.acquire(agentKey, hooks, signal === undefined ? {} : { signal });
   }
 
-  /** From here on the kernel may sleep when it is idle for long. */
+  /** The kernel may hibernate once it is idle. */
   release(agentKey = this.options.agentKey): void {
-    this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}); // told to whoever asked for it
+    this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}); // the caller of `session` saw the error
   }
 
   /** Tools, skills, artifacts and deps, whether or not a kernel can start. */
@@ -132,7 +134,7 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   }
 
   async #end(): Promise<void> {
-    await Promise.all([...this.#desks.values()].map((desk) => desk.close()));
+    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
     const opened = [
       ...[...this.#sessions.values()].map(async (session) => await (await session).close()),
       this.#pool?.then((pool) => pool.shutdown()),
@@ -146,7 +148,7 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   #openElsewhere({ session }: RemoteSessions, agentKey: string, hooks: McpSessionHooks): Promise<SessionApi> {
     const opening = this.#sessions.get(agentKey) ?? session(agentKey, hooks);
     this.#sessions.set(agentKey, opening);
-    opening.catch(() => this.#sessions.delete(agentKey)); // told to whoever asked for it, who may ask again
+    opening.catch(() => this.#sessions.delete(agentKey)); // the caller sees the error, and may try again
     return opening;
   }
 

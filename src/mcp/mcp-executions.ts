@@ -34,90 +34,91 @@ const NO_PASSWORDS =
 const NO_ELICITATION =
   'input() was called, but this MCP client cannot ask anybody (it has no elicitation): put the value into the code';
 
+/** The executions of one agent key, in the order in which they came. */
 export class ExecutionQueue {
-  readonly #parts: ExecutionQueueOptions;
-  readonly #runs = new Set<McpExecution>();
+  readonly #options: ExecutionQueueOptions;
+  readonly #executions = new Set<McpExecution>();
   /** In the order of their execution: the first is the one that runs. */
   readonly #queue: McpExecution[] = [];
 
-  constructor(parts: ExecutionQueueOptions) {
-    this.#parts = parts;
+  constructor(options: ExecutionQueueOptions) {
+    this.#options = options;
   }
 
   get idle(): boolean {
-    return this.#runs.size === 0;
+    return this.#executions.size === 0;
   }
 
-  /** Whether what runs came from somebody who can be asked. */
-  get canAsk(): boolean {
+  /** Whether the client of the running execution can ask a person. */
+  get canElicit(): boolean {
     return this.#queue[0]?.canElicit === true;
   }
 
   begin(request: RunCodeRequest, caller: CallClient): McpExecution {
-    const run = new McpExecution(caller, (begun) => this.#perform(begun, request));
-    this.#runs.add(run);
-    void run.ended.then(() => this.#runs.delete(run));
-    return run;
+    const execution = new McpExecution(caller, (begun) => this.#perform(begun, request));
+    this.#executions.add(execution);
+    void execution.ended.then(() => this.#executions.delete(execution));
+    return execution;
   }
 
-  /** For whoever waits until the session is open. */
+  /** For calls that wait until the session is open. */
   report(text: string): void {
-    for (const run of this.#runs) run.report(`${text}\n`);
+    for (const execution of this.#executions) execution.report(`${text}\n`);
   }
 
-  /** Asked by the session before a tool is used that needs it. */
+  /** The session calls this before it uses a tool that requires approval. */
   readonly approve = async (request: ApprovalRequest): Promise<Approval> => {
-    const run = this.#queue[0];
-    if (!run?.canElicit)
+    const execution = this.#queue[0];
+    if (!execution?.canElicit)
       return { allowed: false, reason: 'nobody is there to ask: this MCP client has no elicitation' };
-    return toApproval(await run.elicit(approvalForm(request), request.signal));
+    return toApproval(await execution.elicit(approvalForm(request), request.signal));
   };
 
   async close(): Promise<void> {
-    const all = [...this.#runs];
-    for (const run of all) run.cancel();
+    const all = [...this.#executions];
+    for (const execution of all) execution.cancel();
     await Promise.all(all.map(({ ended }) => ended));
   }
 
-  async #perform(run: McpExecution, { code, timeoutMs, transaction }: RunCodeRequest): Promise<CallToolResult> {
+  async #perform(execution: McpExecution, { code, timeoutMs, transaction }: RunCodeRequest): Promise<CallToolResult> {
     try {
-      const session = await this.#parts.acquire(run.signal);
-      // From here to the session without a pause, so that both have them in one order.
-      this.#queue.push(run);
+      const session = await this.#options.acquire(execution.signal);
+      // No await between here and `session.run`: both queues must have the same order.
+      this.#queue.push(execution);
       const result = await session.run(code, {
         timeoutMs,
-        // The question itself gives up first, and can say so.
+        // Longer than the timeout of the elicitation, which can give a reason.
         inputTimeoutMs: ANSWER_TIMEOUT_MS + 10_000,
-        signal: run.signal,
+        signal: execution.signal,
         ...(transaction === undefined ? {} : { transaction }),
-        onEvent: (event) => run.onEvent(event),
-        onInput: (asked) => answerInput(run, session, asked),
+        onEvent: (event) => execution.onEvent(event),
+        onInput: (asked) => answerInput(execution, session, asked),
       });
-      const report = toExecutionReport(result, run.output);
+      const report = toExecutionReport(result, execution.output);
       if (report.fullOutput === undefined) return report.result;
       const { agentKey } = session;
       const where = await saveFullOutput(session, { agentKey, execution: result.execution, ...report.fullOutput });
       return appendLine(report.result, where);
     } catch (error) {
-      return toErrorResult(error, this.#parts.log);
+      return toErrorResult(error, this.#options.log);
     } finally {
-      const at = this.#queue.indexOf(run);
+      const at = this.#queue.indexOf(execution);
       if (at >= 0) this.#queue.splice(at, 1);
-      this.#parts.release();
+      this.#options.release();
     }
   }
 }
 
 async function answerInput(
-  run: McpExecution,
+  execution: McpExecution,
   session: SessionApi,
   { id, prompt, password }: InputRequestEvent,
 ): Promise<string> {
-  const asked = !password && run.canElicit ? await run.elicit(inputForm(prompt)) : undefined;
-  if (asked?.kind === 'given' && typeof asked.content.answer === 'string') return asked.content.answer;
+  const asked = !password && execution.canElicit ? await execution.elicit(inputForm(prompt)) : undefined;
+  if (asked?.kind === 'accepted' && typeof asked.content.answer === 'string') return asked.content.answer;
   const reason =
-    asked?.kind === 'refused' ? `input() has no answer: ${asked.reason}` : password ? NO_PASSWORDS : NO_ELICITATION;
-  // Told in these words; that the answer failed, which throwing would tell, is then too late.
+    asked?.kind === 'declined' ? `input() has no answer: ${asked.reason}` : password ? NO_PASSWORDS : NO_ELICITATION;
+  // The code sees this reason. The error below comes too late to be shown.
   await session.cancelInput(id, reason).catch(() => {});
   throw new Error(reason);
 }
@@ -127,7 +128,7 @@ const ANSWER_TIMEOUT_MS = 300_000;
 
 const MAX_UNSENT_CHARACTERS = 2000;
 
-/** The call that waits for a run. */
+/** The call that waits for an execution. */
 export interface CallClient {
   readonly signal: AbortSignal;
   /** Whether it can put a question to a person. */
@@ -136,27 +137,28 @@ export interface CallClient {
 }
 
 type NextEvent =
-  | { readonly kind: 'question'; readonly question: Elicitation }
+  | { readonly kind: 'elicitation'; readonly elicitation: Elicitation }
   | { readonly kind: 'done'; readonly result: CallToolResult };
 
+/** One execution that a client has started. */
 export class McpExecution {
   readonly output = new BoundedOutput();
   readonly ended: Promise<void>;
   readonly #abort = new AbortController();
-  readonly #questions = new ElicitationQueue(() => this.#changed.resolve(), ANSWER_TIMEOUT_MS);
+  readonly #elicitations = new ElicitationQueue(() => this.#changed.resolve(), ANSWER_TIMEOUT_MS);
   #changed = Promise.withResolvers<void>();
   #caller: CallClient | undefined;
-  #canAsk = false;
-  #untold = '';
+  #canElicit = false;
+  #unsent = '';
   #result: CallToolResult | undefined;
 
   /** `perform` never rejects. */
-  constructor(caller: CallClient, perform: (run: McpExecution) => Promise<CallToolResult>) {
-    this.#canAsk = caller.canElicit;
+  constructor(caller: CallClient, perform: (execution: McpExecution) => Promise<CallToolResult>) {
+    this.#canElicit = caller.canElicit;
     this.#caller = caller;
     this.ended = perform(this).then((result) => {
       this.#result = result;
-      this.#questions.close();
+      this.#elicitations.close();
       this.#changed.resolve();
     });
   }
@@ -166,15 +168,15 @@ export class McpExecution {
   }
 
   get canElicit(): boolean {
-    return this.#canAsk;
+    return this.#canElicit;
   }
 
   /** Until it is disposed, this caller hears of progress and can cancel. */
   attach(caller: CallClient): Disposable {
     this.#caller = caller;
-    this.#canAsk = caller.canElicit;
-    if (this.#untold !== '') caller.report(this.#untold);
-    this.#untold = '';
+    this.#canElicit = caller.canElicit;
+    if (this.#unsent !== '') caller.report(this.#unsent);
+    this.#unsent = '';
     const cancel = () => this.cancel();
     if (caller.signal.aborted) cancel();
     caller.signal.addEventListener('abort', cancel);
@@ -196,29 +198,29 @@ export class McpExecution {
     if (event.type === 'progress') this.report(`${event.task}: ${event.text}\n`);
   }
 
-  /** What is told while nobody listens is for the next caller. */
+  /** While no call is attached, text is kept for the next one. */
   report(text: string): void {
     if (this.#caller) this.#caller.report(text);
-    else this.#untold = (this.#untold + text).slice(-MAX_UNSENT_CHARACTERS);
+    else this.#unsent = (this.#unsent + text).slice(-MAX_UNSENT_CHARACTERS);
   }
 
   elicit(form: ElicitRequestFormParams, signal?: AbortSignal): Promise<ElicitationAnswer> {
-    return this.#questions.ask(form, signal);
+    return this.#elicitations.ask(form, signal);
   }
 
-  /** What is to be done next: a question to be put, or the end. */
+  /** The next question for the person, or the result. */
   async next(): Promise<NextEvent> {
     for (;;) {
       if (this.#result) return { kind: 'done', result: this.#result };
-      const question = this.#questions.first;
-      if (question) return { kind: 'question', question };
+      const elicitation = this.#elicitations.first;
+      if (elicitation) return { kind: 'elicitation', elicitation };
       this.#changed = Promise.withResolvers();
       await this.#changed.promise;
     }
   }
 }
 
-/** How long the result of a run waits for a client that does not come back. */
+/** How long a result is kept for a client that does not come back. */
 const RESULT_LIFETIME_MS = 600_000;
 
 interface PendingExecution {
@@ -226,20 +228,23 @@ interface PendingExecution {
   readonly elicitation: Elicitation;
 }
 
+/** Executions whose call has ended with a question, by the token that the client sends back with the answer. */
 export class PendingExecutions {
-  readonly #runs = new Map<string, PendingExecution>();
+  readonly #executions = new Map<string, PendingExecution>();
 
-  /** The word cannot be guessed, and is good for one answer. */
-  add(suspension: PendingExecution): string {
-    const word = randomBytes(24).toString('base64url');
-    this.#runs.set(word, suspension);
-    void suspension.execution.ended.then(() => setTimeout(() => this.#runs.delete(word), RESULT_LIFETIME_MS).unref());
-    return word;
+  /** Returns a resume token that cannot be guessed and is valid for one answer. */
+  add(pending: PendingExecution): string {
+    const resumeToken = randomBytes(24).toString('base64url');
+    this.#executions.set(resumeToken, pending);
+    void pending.execution.ended.then(() =>
+      setTimeout(() => this.#executions.delete(resumeToken), RESULT_LIFETIME_MS).unref(),
+    );
+    return resumeToken;
   }
 
-  take(word: string): PendingExecution | undefined {
-    const found = this.#runs.get(word);
-    this.#runs.delete(word);
+  take(resumeToken: string): PendingExecution | undefined {
+    const found = this.#executions.get(resumeToken);
+    this.#executions.delete(resumeToken);
     return found;
   }
 }

@@ -12,16 +12,16 @@ import { registerTools } from './tools/tools.ts';
 const INSTRUCTIONS = `Cella runs Python in a kernel that keeps its state: use run_code for calculations, data and files, in small steps that build on each other. Look for a skill with search_skills before you write code for a common task, and keep what worked with create_skill. In code, tools, skills, artifacts and deps are there without an import.`;
 
 export function createMcpServer(
-  workshop: McpBackend,
+  backend: McpBackend,
   { era, version }: { era: ProtocolEra; version: string },
 ): McpServer {
   const server = new McpServer({ name: 'cella', title: 'Cella', version }, { instructions: INSTRUCTIONS });
-  const bench = { server, workshop };
-  registerRunCode(bench, era);
-  registerTools(bench);
-  registerSkills(bench);
-  registerArtifacts(bench);
-  registerArtifactResources(bench);
-  registerDeps(bench);
+  const context = { server, backend };
+  registerRunCode(context, era);
+  registerTools(context);
+  registerSkills(context);
+  registerArtifacts(context);
+  registerArtifactResources(context);
+  registerDeps(context);
   return server;
 }

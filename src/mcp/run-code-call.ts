@@ -23,17 +23,17 @@ export class RunCodeCall implements CallClient, Disposable {
   readonly canElicit: boolean;
   readonly #context: ServerContext;
   readonly #era: ProtocolEra;
-  readonly #suspended: PendingExecutions;
+  readonly #pending: PendingExecutions;
   readonly #progress: CallProgress;
 
   constructor(
     context: ServerContext,
     server: McpServer,
-    { era, suspended }: { era: ProtocolEra; suspended: PendingExecutions },
+    { era, pending }: { era: ProtocolEra; pending: PendingExecutions },
   ) {
     this.#context = context;
     this.#era = era;
-    this.#suspended = suspended;
+    this.#pending = pending;
     this.#progress = new CallProgress(context);
     this.canElicit = supportsForms(context, server);
   }
@@ -46,29 +46,29 @@ export class RunCodeCall implements CallClient, Disposable {
     this.#progress.report(text);
   }
 
-  /** The run that this call brings an answer for; undefined where it begins one. */
+  /** The execution that this call brings an answer for; undefined if the call starts a new one. */
   takeResumed(): McpExecution | 'unknown' | undefined {
-    const word = this.#context.mcpReq.requestState();
-    if (word === undefined) return undefined;
-    const found = typeof word === 'string' ? this.#suspended.take(word) : undefined;
+    const resumeToken = this.#context.mcpReq.requestState();
+    if (resumeToken === undefined) return undefined;
+    const found = typeof resumeToken === 'string' ? this.#pending.take(resumeToken) : undefined;
     if (!found) return 'unknown';
     found.elicitation.settle(parseAnswer(this.#context.mcpReq.inputResponses, ELICITATION_KEY));
     return found.execution;
   }
 
-  async waitFor(run: McpExecution): Promise<CallToolResult | InputRequiredResult> {
-    using _attached = run.attach(this);
+  async waitFor(execution: McpExecution): Promise<CallToolResult | InputRequiredResult> {
+    using _attached = execution.attach(this);
     for (;;) {
-      const step = await run.next();
+      const step = await execution.next();
       if (step.kind === 'done') return step.result;
-      const { question } = step;
-      if (this.#era === 'legacy') await this.#ask(question);
+      const { elicitation } = step;
+      if (this.#era === 'legacy') await this.#ask(elicitation);
       else {
         // The call ends here, and with it its progress.
         await this.#progress.flush();
-        const requestState = this.#suspended.add({ execution: run, elicitation: question });
+        const requestState = this.#pending.add({ execution, elicitation });
         return inputRequired({
-          inputRequests: { [ELICITATION_KEY]: inputRequired.elicit(question.form) },
+          inputRequests: { [ELICITATION_KEY]: inputRequired.elicit(elicitation.form) },
           requestState,
         });
       }
@@ -79,14 +79,14 @@ export class RunCodeCall implements CallClient, Disposable {
     this.#progress[Symbol.dispose]();
   }
 
-  async #ask(question: Elicitation): Promise<void> {
+  async #ask(elicitation: Elicitation): Promise<void> {
     try {
-      const signal = AbortSignal.any([question.closed, this.signal]);
-      const answer = await this.#context.mcpReq.elicitInput(question.form, { signal, timeout: NO_TIMEOUT_MS });
-      question.settle(parseAnswer({ [ELICITATION_KEY]: answer }, ELICITATION_KEY));
+      const signal = AbortSignal.any([elicitation.closed, this.signal]);
+      const answer = await this.#context.mcpReq.elicitInput(elicitation.form, { signal, timeout: NO_TIMEOUT_MS });
+      elicitation.settle(parseAnswer({ [ELICITATION_KEY]: answer }, ELICITATION_KEY));
     } catch (error) {
-      question.settle({
-        kind: 'refused',
+      elicitation.settle({
+        kind: 'declined',
         reason: `the client could not ask: ${error instanceof Error ? error.message : error}`,
       });
     }
@@ -97,19 +97,22 @@ const Envelope = z.object({
   [CLIENT_CAPABILITIES_META_KEY]: z.custom<ClientCapabilities>((value) => Object(value) === value),
 });
 
-/** Clients of the 2026 protocol say it in each call, others once. One that names no kind of elicitation has forms. */
+/** Clients of the 2026 protocol send their capabilities with each call, others once. `elicitation: {}` means forms. */
 function supportsForms(context: ServerContext, server: McpServer): boolean {
-  const said = Envelope.safeParse(context.mcpReq.envelope);
-  const capabilities = said.success ? said.data[CLIENT_CAPABILITIES_META_KEY] : server.server.getClientCapabilities();
+  const envelope = Envelope.safeParse(context.mcpReq.envelope);
+  const capabilities = envelope.success
+    ? envelope.data[CLIENT_CAPABILITIES_META_KEY]
+    : server.server.getClientCapabilities();
   const elicitation = capabilities?.elicitation;
   return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 
 const MIN_INTERVAL_MS = 200;
-/** A sign of life, so that a client does not take long work for a hang. */
+/** Sent even without news, so that a client does not take long work for a hang. */
 const MAX_INTERVAL_MS = 10_000;
 const MAX_CHARACTERS = 2000;
 
+/** Sends progress notifications for a call, if the client asked for them. */
 export class CallProgress implements Disposable {
   readonly #context: ServerContext;
   readonly #token: string | number | undefined;
@@ -133,7 +136,7 @@ export class CallProgress implements Disposable {
     if (first) this.#wait(this.#count === 0 ? 0 : MIN_INTERVAL_MS);
   }
 
-  /** Tells at once what waits to be told, and resolves when it is. */
+  /** Sends pending text now. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#sending;
@@ -152,7 +155,7 @@ export class CallProgress implements Disposable {
   }
 
   async #send(): Promise<void> {
-    // The one before waits for a slow reader.
+    // The previous notification still waits for a slow reader.
     if (this.#sending || this.#token === undefined) return;
     const seconds = Math.round((performance.now() - this.#began) / 1000);
     const message = this.#waiting.toWellFormed() || `still running after ${seconds} s`;

@@ -16,7 +16,7 @@ function folder(...names: string[]): string {
 
 describe('the agent key of a folder', () => {
   it('begins with the name of the folder, whatever is in it', () => {
-    expect(agentKeyOfFolder(folder('shop'))).toMatch(/^shop-[0-9a-f]{8}$/);
+    expect(agentKeyOfFolder(folder('backend'))).toMatch(/^backend-[0-9a-f]{8}$/);
     expect(agentKeyOfFolder(folder('größe & mehr'))).toMatch(/^größe-mehr-[0-9a-f]{8}$/);
     expect(agentKeyOfFolder(folder('!!'))).toMatch(/^--[0-9a-f]{8}$/);
     expect(agentKeyOfFolder(folder('x'.repeat(200)))).toMatch(/^x{40}-[0-9a-f]{8}$/);
@@ -24,7 +24,7 @@ describe('the agent key of a folder', () => {
   });
 
   it('differs for folders of the same name', () => {
-    expect(agentKeyOfFolder(folder('a', 'shop'))).not.toBe(agentKeyOfFolder(folder('b', 'shop')));
+    expect(agentKeyOfFolder(folder('a', 'backend'))).not.toBe(agentKeyOfFolder(folder('b', 'backend')));
   });
 
   it('is the same through a link', () => {

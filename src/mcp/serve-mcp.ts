@@ -15,7 +15,7 @@ import type { ProtocolEra } from './run-code-call.ts';
 
 export interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey' | 'log'> {
   readonly version: string;
-  /** By default that of the folder this process was started in. */
+  /** Default: the key of the current folder. */
   readonly agentKey?: string | undefined;
   readonly http?: McpHttpOptions | undefined;
   /** Resolves when somebody ends the server. */
@@ -33,10 +33,9 @@ export interface McpHttpOptions {
 export async function serveMcp(options: ServeMcpOptions): Promise<void> {
   const { version, log, ended, http } = options;
   const agentKey = options.agentKey ?? agentKeyOfFolder(process.cwd());
-  await using workshop = new PooledMcpBackend({ ...options, agentKey });
-  const make = (era: ProtocolEra) => createMcpServer(workshop, { era, version });
+  await using backend = new PooledMcpBackend({ ...options, agentKey });
+  const make = (era: ProtocolEra) => createMcpServer(backend, { era, version });
   if (http === undefined) {
-    const { serveOverStdio } = await import('./serve-mcp.ts');
     await using served = serveOverStdio(({ era }) => make(era), log);
     await Promise.race([served.over, ended]);
     return;
@@ -51,7 +50,7 @@ export async function serveMcp(options: ServeMcpOptions): Promise<void> {
 
 const MAX_NAME_CHARACTERS = 40;
 
-/** The same by whatever links the folder is reached. */
+/** A readable key that no other folder has. It is the same through every symlink to the folder. */
 export function agentKeyOfFolder(folder: string): string {
   const path = realpathSync(folder);
   const readable = basename(path)
@@ -86,7 +85,7 @@ export interface OutputStreams {
   readonly stderr: Writable;
 }
 
-/** Gives the one stream that still reaches stdout. */
+/** Keeps stdout for the protocol: returns the one stream that reaches it, and sends everything else to stderr. */
 export function reserveStdout({ stdout, stderr }: OutputStreams): Writable {
   const write = stdout.write.bind(stdout);
   const own = new Writable({

@@ -33,7 +33,7 @@ const Artifacts = z.object({
 
 type ArtifactSummary = z.infer<typeof Artifacts>['artifacts'][number];
 
-export function registerArtifacts({ server, backend: workshop }: ToolContext): void {
+export function registerArtifacts({ server, backend }: ToolContext): void {
   server.registerTool(
     'list_artifacts',
     {
@@ -45,18 +45,18 @@ export function registerArtifacts({ server, backend: workshop }: ToolContext): v
       annotations: READ_ONLY,
     },
     () =>
-      asToolResult(workshop, async () => {
-        const { shown, leftOut } = await listNewest(workshop);
-        const told = shown.map(toArtifactSummary);
-        const lines = told.map(toLine);
+      asToolResult(backend, async () => {
+        const { shown, leftOut } = await listNewest(backend);
+        const summaries = shown.map(toArtifactSummary);
+        const lines = summaries.map(toLine);
         if (leftOut > 0) lines.push(`[${leftOut} older ones are not shown: use artifacts.list() in code]`);
-        return listResult(lines, 'There are no artifacts.', { artifacts: told, left_out: leftOut });
+        return listResult(lines, 'There are no artifacts.', { artifacts: summaries, left_out: leftOut });
       }),
   );
 }
 
-async function listNewest(workshop: McpBackend): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
-  const all = await (await workshop.namespaces()).artifacts.list();
+async function listNewest(backend: McpBackend): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
+  const all = await (await backend.namespaces()).artifacts.list();
   const shown = all.toSorted((one, other) => other.updatedAt - one.updatedAt).slice(0, MAX_LISTED);
   return { shown, leftOut: all.length - shown.length };
 }
@@ -83,20 +83,20 @@ function toLine({ name, media_type, size, description }: ArtifactSummary): strin
 /** As text or as base64 this stays below the 10 MB that clients take. */
 const MAX_RESOURCE_BYTES = 5_000_000;
 
-export function registerArtifactResources({ server, backend: workshop }: ToolContext): void {
+export function registerArtifactResources({ server, backend }: ToolContext): void {
   const template = new ResourceTemplate(`${URI_ROOT}{name}`, {
-    list: async () => ({ resources: (await listNewest(workshop).catch(resourceError)).shown.map(toResource) }),
+    list: async () => ({ resources: (await listNewest(backend).catch(resourceError)).shown.map(toResource) }),
   });
   const facts = { title: 'Artifacts', description: 'Data that code has kept with artifacts.save(NAME, VALUE).' };
   server.registerResource('artifacts', template, facts, async (uri) => ({
-    contents: [await readResource(workshop, uri.href)],
+    contents: [await readResource(backend, uri.href)],
   }));
 }
 
-async function readResource(workshop: McpBackend, uri: string) {
+async function readResource(backend: McpBackend, uri: string) {
   const name = nameIn(uri);
   try {
-    const { artifacts } = await workshop.namespaces();
+    const { artifacts } = await backend.namespaces();
     // Asked first: what is loaded must be read.
     checkReadable(await artifacts.get(name));
     const { info, chunks } = await artifacts.load(name);

@@ -14,8 +14,8 @@ const DepsChange = z.object({
   note: z.string().optional(),
 });
 
-export function registerDeps(bench: ToolContext): void {
-  const { server, backend: workshop } = bench;
+export function registerDeps(context: ToolContext): void {
+  const { server, backend } = context;
   server.registerTool(
     'list_deps',
     {
@@ -26,15 +26,15 @@ export function registerDeps(bench: ToolContext): void {
       annotations: READ_ONLY,
     },
     () =>
-      asToolResult(workshop, async () => {
-        const deps = [...(await (await workshop.namespaces()).deps.list())];
+      asToolResult(backend, async () => {
+        const deps = [...(await (await backend.namespaces()).deps.list())];
         return listResult(deps, 'No packages are configured.', { deps });
       }),
   );
-  if (workshop.canChangeDeps) registerDepsChanges(bench);
+  if (backend.canChangeDeps) registerDepsChanges(context);
 }
 
-function registerDepsChanges({ server, backend: workshop }: ToolContext): void {
+function registerDepsChanges({ server, backend }: ToolContext): void {
   server.registerTool(
     'add_dep',
     {
@@ -49,7 +49,7 @@ function registerDepsChanges({ server, backend: workshop }: ToolContext): void {
       annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
     },
     ({ requirement, agent_key }, context) =>
-      changeDeps(workshop, agent_key, context, (session, options) => session.deps.add(requirement, options)),
+      changeDeps(backend, agent_key, context, (session, options) => session.deps.add(requirement, options)),
   );
   server.registerTool(
     'remove_dep',
@@ -62,24 +62,24 @@ function registerDepsChanges({ server, backend: workshop }: ToolContext): void {
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
     },
     ({ name, agent_key }, context) =>
-      changeDeps(workshop, agent_key, context, (session, options) => session.deps.remove(name, options)),
+      changeDeps(backend, agent_key, context, (session, options) => session.deps.remove(name, options)),
   );
 }
 
 function changeDeps(
-  workshop: McpBackend,
+  backend: McpBackend,
   agentKey: string | undefined,
   context: ServerContext,
   work: (session: SessionApi, options: WorkOptions) => Promise<DepsResult>,
 ): Promise<CallToolResult> {
-  return asToolResult(workshop, async () => {
+  return asToolResult(backend, async () => {
     using progress = new CallProgress(context);
     const { signal } = context.mcpReq;
-    const session = await workshop.session(agentKey, signal);
-    using _held = { [Symbol.dispose]: () => workshop.release(agentKey) };
+    const session = await backend.session(agentKey, signal);
+    using _held = { [Symbol.dispose]: () => backend.release(agentKey) };
     const done = await work(session, { signal, onProgress: (text) => progress.report(`${text}\n`) });
     const result = DepsChange.parse(done);
-    const now = await syncRunningKernel(workshop, agentKey, session, signal);
+    const now = await syncRunningKernel(backend, agentKey, session, signal);
     const lines = [
       ...result.installed.map((name) => `Installed ${name}.`),
       ...(result.removed ?? []).map((name) => `Removed ${name}.`),
@@ -87,18 +87,18 @@ function changeDeps(
       ...(result.note === undefined ? [] : [result.note]),
       ...(now ? [] : ['The kernel is busy: call deps.sync() in its code to use the change.']),
     ];
-    const told = listResult(lines, 'Nothing had to change.', result);
-    return result.failed.length > 0 ? { ...told, isError: true } : told;
+    const summary = listResult(lines, 'Nothing had to change.', result);
+    return result.failed.length > 0 ? { ...summary, isError: true } : summary;
   });
 }
 
 /** A kernel that is at rest finds the packages from here on; one that is not is left alone. */
 async function syncRunningKernel(
-  workshop: McpBackend,
+  backend: McpBackend,
   agentKey: string | undefined,
   session: SessionApi,
   signal: AbortSignal,
 ): Promise<boolean> {
-  if (!workshop.queue(agentKey).idle) return false;
+  if (!backend.queue(agentKey).idle) return false;
   return (await session.run('deps.sync();', { signal, timeoutMs: 60_000 })).status === 'ok';
 }

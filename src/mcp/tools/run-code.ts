@@ -20,9 +20,9 @@ The code works in a folder of its own, without network unless the operator allow
 
 const seconds = z.number().positive().max(86_400);
 
-export function registerRunCode({ server, backend: workshop }: ToolContext, era: ProtocolEra): void {
-  const { timeoutMs } = workshop.options;
-  const description = workshop.isWasm ? `${describe('')}\n\n${WASM_NOTE}` : describe(', sandboxed');
+export function registerRunCode({ server, backend }: ToolContext, era: ProtocolEra): void {
+  const { timeoutMs } = backend.options;
+  const description = backend.isWasm ? `${describe('')}\n\n${WASM_NOTE}` : describe(', sandboxed');
   const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
     agent_key: AgentKey,
@@ -41,16 +41,16 @@ export function registerRunCode({ server, backend: workshop }: ToolContext, era:
     'run_code',
     { title: 'Run Python code', description, inputSchema, annotations },
     ({ code, agent_key, timeout, transaction }, context) =>
-      asToolResult(workshop, async () => {
-        using attendant = new RunCodeCall(context, server, { era, suspended: workshop.pending });
-        const resumed = attendant.takeResumed();
+      asToolResult(backend, async () => {
+        using call = new RunCodeCall(context, server, { era, pending: backend.pending });
+        const resumed = call.takeResumed();
         if (resumed === 'unknown') {
           const text = 'The code that asked is gone: it was answered before, or its result was not called for in time.';
           return textResult(text, { isError: true });
         }
         const limit = timeout === undefined ? timeoutMs : Math.ceil(timeout * 1000);
         const request = { code, timeoutMs: limit, ...(transaction === undefined ? {} : { transaction }) };
-        return await attendant.waitFor(resumed ?? workshop.queue(agent_key).begin(request, attendant));
+        return await call.waitFor(resumed ?? backend.queue(agent_key).begin(request, call));
       }),
   );
 }

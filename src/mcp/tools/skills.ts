@@ -17,8 +17,8 @@ const Skill = z.object({ call: z.string(), description: z.string() });
 const Skills = z.object({ skills: z.array(Skill), problems: z.array(z.string()).optional() });
 const Name = z.string().min(1).max(200).describe('A Python name, such as monthly_report.');
 
-export function registerSkills({ server, backend: workshop }: ToolContext): void {
-  const skills = async () => (await workshop.namespaces()).skills;
+export function registerSkills({ server, backend }: ToolContext): void {
+  const skills = async () => (await backend.namespaces()).skills;
   server.registerTool(
     'list_skills',
     {
@@ -29,13 +29,13 @@ export function registerSkills({ server, backend: workshop }: ToolContext): void
       annotations: READ_ONLY,
     },
     () =>
-      asToolResult(workshop, async () => {
+      asToolResult(backend, async () => {
         const kept = await skills();
         const [all, broken] = await Promise.all([kept.list(), kept.problems()]);
         const problems = broken.map(({ name, reason }) => `${name}: ${reason}`);
-        const told = all.map(toSkillSummary);
-        const lines = [...told.map(toLine), ...problems.map((problem) => `[cannot be used] ${problem}`)];
-        return listResult(lines, 'There are no skills.', { skills: told, problems });
+        const summaries = all.map(toSkillSummary);
+        const lines = [...summaries.map(toLine), ...problems.map((problem) => `[cannot be used] ${problem}`)];
+        return listResult(lines, 'There are no skills.', { skills: summaries, problems });
       }),
   );
   server.registerTool(
@@ -48,7 +48,7 @@ export function registerSkills({ server, backend: workshop }: ToolContext): void
       annotations: READ_ONLY,
     },
     ({ query, limit }) =>
-      asToolResult(workshop, async () => {
+      asToolResult(backend, async () => {
         const found = (await (await skills()).search(query, { limit })).map(toSkillSummary);
         return listResult(found.map(toLine), 'No skill fits.', { skills: found });
       }),
@@ -69,10 +69,10 @@ export function registerSkills({ server, backend: workshop }: ToolContext): void
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     },
     ({ name, source, description, replace }) =>
-      asToolResult(workshop, async () => {
+      asToolResult(backend, async () => {
         const skill = { name, source, ...(description === undefined ? {} : { description }) };
-        const told = toSkillSummary(await (await skills()).create(skill, { replace }));
-        return textResult(`Kept: ${toLine(told)}`, { structuredContent: told });
+        const created = toSkillSummary(await (await skills()).create(skill, { replace }));
+        return textResult(`Kept: ${toLine(created)}`, { structuredContent: created });
       }),
   );
   server.registerTool(
@@ -84,7 +84,7 @@ export function registerSkills({ server, backend: workshop }: ToolContext): void
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     },
     ({ name }) =>
-      asToolResult(workshop, async () => {
+      asToolResult(backend, async () => {
         await (await skills()).delete(name);
         return textResult(`Deleted the skill ${name}.`);
       }),

@@ -35,13 +35,13 @@ export function textResult(text: string, more: Partial<CallToolResult> = {}): Ca
 }
 
 export async function asToolResult<T extends CallToolResult | InputRequiredResult>(
-  workshop: McpBackend,
+  backend: McpBackend,
   work: () => Promise<T>,
 ): Promise<T | CallToolResult> {
   try {
     return await work();
   } catch (error) {
-    return toErrorResult(error, workshop.options.log);
+    return toErrorResult(error, backend.options.log);
   }
 }
 

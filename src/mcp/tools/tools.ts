@@ -28,7 +28,7 @@ const Tools = z.object({
 
 const CALL_HINT = 'They are called in code that run_code runs, as tools.NAME(...), not as tools of this server.';
 
-export function registerTools({ server, backend: workshop }: ToolContext): void {
+export function registerTools({ server, backend }: ToolContext): void {
   server.registerTool(
     'list_tools',
     {
@@ -39,13 +39,13 @@ export function registerTools({ server, backend: workshop }: ToolContext): void 
       annotations: READ_ONLY,
     },
     () =>
-      asToolResult(workshop, async () => {
-        const { tools } = await workshop.namespaces();
+      asToolResult(backend, async () => {
+        const { tools } = await backend.namespaces();
         const [all, broken] = await Promise.all([tools.list(), tools.problems()]);
         const problems = broken.map(({ message }) => message);
-        const told = all.map(toToolSummary);
-        const lines = [...told.flatMap(toLines), ...problems.map((problem) => `[cannot be used] ${problem}`)];
-        return listResult(lines, 'There are no tools.', { tools: told, problems });
+        const summaries = all.map(toToolSummary);
+        const lines = [...summaries.flatMap(toLines), ...problems.map((problem) => `[cannot be used] ${problem}`)];
+        return listResult(lines, 'There are no tools.', { tools: summaries, problems });
       }),
   );
   server.registerTool(
@@ -58,8 +58,8 @@ export function registerTools({ server, backend: workshop }: ToolContext): void 
       annotations: READ_ONLY,
     },
     ({ query, limit }) =>
-      asToolResult(workshop, async () => {
-        const found = (await (await workshop.namespaces()).tools.search(query, { limit })).map(toToolSummary);
+      asToolResult(backend, async () => {
+        const found = (await (await backend.namespaces()).tools.search(query, { limit })).map(toToolSummary);
         return listResult(found.flatMap(toLines), 'No tool fits.', { tools: found });
       }),
   );
