@@ -2,26 +2,26 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Reach, ServerConnection } from './cli/backend/find-server.ts';
 import type {
+  CheckpointCatalog,
   CommandContext,
+  CopiedItem,
+  CopyOptions,
   FolderWatch,
-  NamespacesOptions,
+  NamespaceTarget,
   OpenOptions,
-  Shelf,
-  StoragePlace,
-  StoreContents,
-  Stores,
-  TransferItem,
-  TransferOptions,
+  StorageAccess,
+  StorageContents,
+  StorageTarget,
 } from './cli/context.ts';
-import type { Reach, Reached } from './cli/server/reach.ts';
 import { SOCKET_FILE } from './protocol/enums.ts';
 import type { AgentInfo } from './session/api.ts';
 import type { OpenedNamespaces } from './session/session-namespaces.ts';
 import type { Storage } from './storage/contract.ts';
 
 type LocalWork = Pick<CommandContext, 'openSession'> &
-  Pick<Stores, 'listAgents' | 'openNamespaces' | 'listStore' | 'openShelf'>;
+  Pick<StorageAccess, 'listAgents' | 'openNamespaces' | 'listStore' | 'openShelf'>;
 
 export class Backend implements LocalWork {
   readonly #here: LocalWork;
@@ -34,39 +34,41 @@ export class Backend implements LocalWork {
   async openSession(options: OpenOptions) {
     const there = await this.server(options);
     if (!there) return await this.#here.openSession(options);
-    const { openAt } = await import('./cli/server/open.ts');
+    const { openRemoteSession: openAt } = await import('./cli/backend/remote-backend.ts');
     return await openAt(there, options);
   }
 
-  async listAgents(place: StoragePlace) {
+  async listAgents(place: StorageTarget) {
     return await ((await this.server(place))?.client.agents() ?? this.#here.listAgents(place));
   }
 
-  async openNamespaces(options: NamespacesOptions) {
+  async openNamespaces(options: NamespaceTarget) {
     const there = await this.server(options);
     if (!there) return await this.#here.openNamespaces(options);
-    const { namespacesAt, withDepsAt } = await import('./cli/server/stores.ts');
-    if (!there.shares) return await namespacesAt(there, options);
+    const { openRemoteNamespaces: namespacesAt, withRemoteDeps: withDepsAt } = await import(
+      './cli/backend/remote-backend.ts'
+    );
+    if (!there.sameStorage) return await namespacesAt(there, options);
     return withDepsAt(there, options, await this.#here.openNamespaces(options));
   }
 
-  async listStore(place: StoragePlace) {
+  async listStore(place: StorageTarget) {
     const there = await this.#elsewhere(place);
     if (!there) return await this.#here.listStore(place);
-    return await (await import('./cli/server/stores.ts')).storeAt(there, place);
+    return await (await import('./cli/backend/remote-backend.ts')).listRemoteStorage(there, place);
   }
 
-  async openShelf(where: StoragePlace & { readonly agentKey: string }) {
+  async openShelf(where: StorageTarget & { readonly agentKey: string }) {
     const there = await this.#elsewhere(where);
     if (!there) return await this.#here.openShelf(where);
-    return (await import('./cli/server/stores.ts')).shelfAt(there, where);
+    return (await import('./cli/backend/remote-backend.ts')).openRemoteCheckpoints(there, where);
   }
 
   /** Undefined where none is named and none runs on the data folder. */
-  async server(place: StoragePlace): Promise<Reached | undefined> {
+  async server(place: StorageTarget): Promise<ServerConnection | undefined> {
     // Most commands need nothing of all that.
     if (!place.server && !existsSync(join(place.dataDir, SOCKET_FILE))) return undefined;
-    this.#reach ??= import('./cli/server/reach.ts').then(({ Reach }) => new Reach());
+    this.#reach ??= import('./cli/backend/find-server.ts').then(({ Reach }) => new Reach());
     return await (await this.#reach).server(place);
   }
 
@@ -75,13 +77,13 @@ export class Backend implements LocalWork {
   }
 
   /** Storage that the server on the data folder shares can be looked at without it. */
-  async #elsewhere(place: StoragePlace): Promise<Reached | undefined> {
+  async #elsewhere(place: StorageTarget): Promise<ServerConnection | undefined> {
     const there = await this.server(place);
-    return there?.shares ? undefined : there;
+    return there?.sameStorage ? undefined : there;
   }
 }
 
-type RedisPlace = NonNullable<StoragePlace['redis']>;
+type RedisPlace = NonNullable<StorageTarget['redis']>;
 
 export class LocalStores {
   readonly #redis = new Map<string, Promise<Storage>>();
@@ -98,13 +100,13 @@ export class LocalStores {
     return await opening;
   }
 
-  async listAgents(place: StoragePlace): Promise<readonly AgentInfo[]> {
+  async listAgents(place: StorageTarget): Promise<readonly AgentInfo[]> {
     const { listAgents } = await import('./session/kernel-list.ts');
     await this.#closeFilesAtEnd();
     return await listAgents({ dataDir: place.dataDir, storage: await this.redis(place.redis) });
   }
 
-  async openShelf({ agentKey, ...place }: StoragePlace & { readonly agentKey: string }): Promise<Shelf> {
+  async openShelf({ agentKey, ...place }: StorageTarget & { readonly agentKey: string }): Promise<CheckpointCatalog> {
     const { checkpoints } = await this.#open(place);
     return {
       list: async () => {
@@ -119,7 +121,7 @@ export class LocalStores {
     };
   }
 
-  async openNamespaces({ redis, ...options }: NamespacesOptions): Promise<OpenedNamespaces> {
+  async openNamespaces({ redis, ...options }: NamespaceTarget): Promise<OpenedNamespaces> {
     const { openNamespaces } = await import('./session/session-namespaces.ts');
     await this.#closeFilesAtEnd();
     const { dataDir, python, packages, toolFolders, executor, image, engine } = options;
@@ -127,7 +129,7 @@ export class LocalStores {
     return await openNamespaces({ ...place, python, packages, toolFolders });
   }
 
-  async list(place: StoragePlace): Promise<StoreContents> {
+  async list(place: StorageTarget): Promise<StorageContents> {
     const { tools, skills, artifacts, deps } = await this.#open(place);
     const nameOf = ({ name }: { readonly name: string }) => name;
     return {
@@ -139,10 +141,10 @@ export class LocalStores {
   }
 
   async copy(
-    from: StoragePlace,
-    to: StoragePlace,
-    options: TransferOptions,
-  ): Promise<{ copied: TransferItem[]; skipped: TransferItem[] }> {
+    from: StorageTarget,
+    to: StorageTarget,
+    options: CopyOptions,
+  ): Promise<{ copied: CopiedItem[]; skipped: CopiedItem[] }> {
     const { copyNamespaces } = await import('./storage/copy-namespaces.ts');
     const onProgress = ({ name, done }: { name: string; done: string }) => options.onProgress(`${name} ${done}`);
     return await copyNamespaces(await this.#open(from), await this.#open(to), { ...options, onProgress });
@@ -159,7 +161,7 @@ export class LocalStores {
     for (const opening of this.#redis.values()) await (await opening.catch(() => undefined))?.close();
   }
 
-  async #open({ dataDir, redis }: StoragePlace): Promise<Storage> {
+  async #open({ dataDir, redis }: StorageTarget): Promise<Storage> {
     const [{ storageFor }, { dataFolder }] = await Promise.all([
       import('./session/shared-resources.ts'),
       import('./session/data-folders.ts'),
@@ -198,7 +200,7 @@ export async function watchFolder(dataDir: string): Promise<FolderWatch> {
       if (told && lifelines.isAlive(told.id)) return told;
       return lifelines.inUse ? await byLock() : undefined;
     },
-    look: ({ id }) => lifelines.statusOf(id),
+    holderState: ({ id }) => lifelines.statusOf(id),
     [Symbol.asyncDispose]: async () => lifelines.close(),
   };
 }

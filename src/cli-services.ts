@@ -1,12 +1,19 @@
 /** Container images and agent programs of this machine, for the CLI. Heavy parts load when they are used. */
 
-import type { AgentProgramEntry, ImageInfo, ImageRequest, Images, ImageWork, Programs } from './cli/context.ts';
+import type {
+  AgentProgramCommands,
+  AgentProgramEntry,
+  ImageCommands,
+  ImageInfo,
+  ImageRequest,
+  ProgressOptions,
+} from './cli/context.ts';
 import type { ProcessConfig } from './config.ts';
 import type { Engine } from './environments/container/engine.ts';
 
 type Surroundings = Pick<ProcessConfig, 'engine' | 'runtimeDir'>;
 
-export function imagesHere(environment: Surroundings, version: string): Images {
+export function imagesHere(environment: Surroundings, version: string): ImageCommands {
   const engineAt = (address: string | undefined) => connect(address, environment);
   return {
     buildImage: async (request, work) => await build(await engineAt(request.engine), request, version, work),
@@ -26,7 +33,12 @@ async function connect(address: string | undefined, { engine, runtimeDir }: Surr
   return await connectEngine(address ?? engine, runtimeDir);
 }
 
-async function build(engine: Engine, request: ImageRequest, version: string, work: ImageWork): Promise<ImageInfo> {
+async function build(
+  engine: Engine,
+  request: ImageRequest,
+  version: string,
+  work: ProgressOptions,
+): Promise<ImageInfo> {
   const { name } = request;
   if ('base' in request) {
     const [{ buildFromBase }, { dataFolder }, { newHolder }] = await Promise.all([
@@ -46,7 +58,7 @@ async function build(engine: Engine, request: ImageRequest, version: string, wor
   return await buildImage(engine, { python, name, programs, packages, version, ...work });
 }
 
-export const programsHere: Programs = {
+export const programsHere: AgentProgramCommands = {
   installAgent: async ({ agent, dataDir, version }, work) => {
     const [{ agentProgram }, { installProgram }, { programsDir: programsIn }, folder] = await Promise.all([
       import('./agents/registry.ts'),

@@ -1,15 +1,15 @@
 /** What `cella doctor` checks on this machine: layers of isolation, executors, package installer and Redis. */
 
-import type { StoragePlace } from './cli/context.ts';
+import { adviceFor } from './cli/command-errors.ts';
+import type { StorageTarget } from './cli/context.ts';
 import type { FoundExecutor, Machine, Surroundings } from './cli/doctor.ts';
-import { placeToText } from './cli/storage-flags.ts';
-import { adviceOn } from './cli/wording.ts';
+import { describeTarget } from './cli/target-options.ts';
 import { readProcessConfig } from './config.ts';
 import { CellaError } from './protocol/errors.ts';
 
 export interface DetectOptions {
   readonly python: string | undefined;
-  readonly place: StoragePlace;
+  readonly place: StorageTarget;
   /** Of containers, in place of the usual ones. */
   readonly engine?: string | undefined;
   readonly image?: string | undefined;
@@ -29,7 +29,7 @@ export async function detect({ python: named, place, ...container }: DetectOptio
   } catch (error) {
     // Without a Python the others may do.
     if (!(error instanceof CellaError) || error.code !== 'PYTHON_NOT_FOUND') throw error;
-    const [problem, fix] = [error.message, adviceOn(error.code)];
+    const [problem, fix] = [error.message, adviceFor(error.code)];
     return { problem, fix, root: process.getuid?.() === 0, layers: [], executors: others, ...redis };
   }
 }
@@ -44,9 +44,9 @@ async function lookForInstaller(python: string): Promise<Surroundings['installer
   }
 }
 
-async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surroundings['redis']>> {
+async function lookAtRedis(place: StorageTarget): Promise<NonNullable<Surroundings['redis']>> {
   const { redisProblems } = await import('./storage/redis/health.ts');
-  const where = placeToText(place);
+  const where = describeTarget(place);
   try {
     return { where, reachable: true, problems: await redisProblems(place.redis?.url ?? '') };
   } catch (error) {
@@ -70,7 +70,7 @@ async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>)
     return { name, available: true, detail, fix: '' };
   } catch (error) {
     if (!(error instanceof CellaError)) throw error;
-    return { name, available: false, detail: error.message, fix: adviceOn(error.code) };
+    return { name, available: false, detail: error.message, fix: adviceFor(error.code) };
   }
 }
 

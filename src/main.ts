@@ -2,10 +2,10 @@
 
 import { existsSync } from 'node:fs';
 import { Backend, LocalStores, watchFolder } from './backend.ts';
+import { Exit, UsageError } from './cli/command-errors.ts';
 import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
-import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
-import { Terminal } from './cli/terminal.ts';
+import { Terminal } from './cli/terminal/terminal.ts';
 import { imagesHere, programsHere } from './cli-services.ts';
 import { loadConfig, readCredential, readProcessConfig } from './config.ts';
 import type { McpSessionHooks as McpHooks } from './mcp/mcp-backend.ts';
@@ -42,7 +42,7 @@ const doors = new Backend({
 async function mcpElsewhere(options: OpenOptions) {
   const there = await doors.server(options);
   if (!there) return undefined;
-  const { openAt } = await import('./cli/server/open.ts');
+  const { openRemoteSession: openAt } = await import('./cli/backend/remote-backend.ts');
   return {
     session: (agentKey: string, hooks: McpHooks) => openAt(there, { ...options, agentKey, ...hooks }),
     namespaces: (agentKey: string) => doors.openNamespaces({ ...options, agentKey }),
@@ -124,7 +124,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   openShelf: (where) => doors.openShelf(where),
   openNamespaces: (options) => doors.openNamespaces(options),
   listStore: (place) => doors.listStore(place),
-  copyThings: (from, to, options) => stores.copy(from, to, options),
+  copyNamespaces: (from, to, options) => stores.copy(from, to, options),
   factsByName: async (name) => (await import('./storage/media-types.ts')).factsByName(name),
   detect: async (options) => (await import('./doctor-probes.ts')).detect(options),
   bench,

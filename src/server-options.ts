@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { StoragePlace } from './cli/context.ts';
-import { UsageError } from './cli/exit.ts';
+import { UsageError } from './cli/command-errors.ts';
+import type { StorageTarget } from './cli/context.ts';
 import { requestOf } from './cli/serve/request.ts';
 import { loadConfigFor, readCredential } from './config.ts';
 import { omitUndefined } from './lib/omit-undefined.ts';
@@ -73,7 +73,7 @@ export type ServerOptions = z.input<typeof ServerOptions>;
 export type CheckedServerOptions = z.output<typeof ServerOptions>;
 
 export interface ResolvedServerOptions {
-  readonly place: StoragePlace;
+  readonly place: StorageTarget;
   readonly socket: string;
   /** All but the storage: one that is named by an address is opened with the server. */
   readonly wanted: Omit<ResolvedServeSettings, 'version' | 'mcp' | 'storage'>;
@@ -107,7 +107,7 @@ export async function resolveServerOptions(options: ServerOptions): Promise<Reso
   return { place, socket: join(dataDir, SOCKET_FILE), wanted, storage };
 }
 
-function placeOf(dataDir: string, storage: Storage | undefined, named: StoragePlace['redis']): StoragePlace {
+function placeOf(dataDir: string, storage: Storage | undefined, named: StorageTarget['redis']): StorageTarget {
   if (!storage) return { dataDir, ...(named ? { redis: named } : {}) };
   const config = storage.toBootstrapConfig();
   if (config.type === 'redis') return { dataDir, redis: { url: config.url, prefix: config.prefix } };

@@ -71,7 +71,7 @@ export class Server implements AsyncDisposable {
 /** Undefined where none runs on the data folder, or one that keeps its things elsewhere. */
 async function reach({ place }: ResolvedServerOptions): Promise<Client | undefined> {
   const [{ Reach }, { asOptionsError: inWords }] = await Promise.all([
-    import('./cli/server/reach.ts'),
+    import('./cli/backend/find-server.ts'),
     import('./server-options.ts'),
   ]);
   return (await inWords(() => new Reach().server(place)))?.client;
@@ -80,7 +80,7 @@ async function reach({ place }: ResolvedServerOptions): Promise<Client | undefin
 /** Another server has the folder: it will listen soon, or is about to end. One with another storage stays another. */
 async function mayBeReached(error: unknown, { place }: ResolvedServerOptions): Promise<boolean> {
   if (!(error instanceof CellaError && error.code === 'DAEMON_RUNNING')) return false;
-  const { storageThere } = await import('./cli/server/daemon-facts.ts');
+  const { compareStorage: storageThere } = await import('./cli/backend/find-server.ts');
   return (await storageThere(place)) !== 'other';
 }
 

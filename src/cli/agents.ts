@@ -2,11 +2,11 @@
 
 import { readStorageKey } from '../protocol/enums.ts';
 import type { AgentInfo } from '../session/api.ts';
-import type { CommandContext, StoragePlace, Stores } from './context.ts';
-import { Exit, UsageError } from './exit.ts';
-import { placeToText } from './storage-flags.ts';
-import { type Column, tableToLines } from './table.ts';
-import { agoToText, durationToText, sizeToText } from './texts.ts';
+import { Exit, UsageError } from './command-errors.ts';
+import { type Column, formatTable } from './command-output.ts';
+import type { CommandContext, StorageAccess, StorageTarget } from './context.ts';
+import { formatAgo, formatDuration, formatSize } from './format.ts';
+import { describeTarget } from './target-options.ts';
 
 const columns: readonly Column[] = [
   { title: 'AGENT' },
@@ -22,22 +22,22 @@ const columns: readonly Column[] = [
 ];
 
 export async function ps(
-  { place, json }: { readonly place: StoragePlace; readonly json: boolean },
-  context: CommandContext & Stores,
+  { place, json }: { readonly place: StorageTarget; readonly json: boolean },
+  context: CommandContext & StorageAccess,
 ): Promise<number> {
   const { terminal } = context;
   const agents = await context.listAgents(place);
   if (json) {
     const { dataDir, redis, server } = place;
-    const where = server ? { url: server.url } : { dataDir, ...(redis ? { redis: placeToText(place) } : {}) };
+    const where = server ? { url: server.url } : { dataDir, ...(redis ? { redis: describeTarget(place) } : {}) };
     await terminal.outLines(JSON.stringify({ ...where, agents }));
     return Exit.ok;
   }
   if (agents.length === 0) {
-    await terminal.errLines(`No agent has worked in ${placeToText(place)} yet. \`cella run -c CODE\` starts one.`);
+    await terminal.errLines(`No agent has worked in ${describeTarget(place)} yet. \`cella run -c CODE\` starts one.`);
     return Exit.ok;
   }
-  const [titles = '', ...rows] = tableToLines(columns, agents.map(toRow), terminal.columns);
+  const [titles = '', ...rows] = formatTable(columns, agents.map(toRow), terminal.columns);
   await terminal.outLines(titles, 'bold');
   await terminal.outLines(rows.join('\n'));
   return Exit.ok;
@@ -52,9 +52,9 @@ function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, ex
     state,
     pid === undefined ? '' : String(pid),
     holder === undefined ? '' : String(holder.pid),
-    memoryBytes === undefined ? '' : sizeToText(memoryBytes),
-    durationToText(idleMs),
-    lastSave === undefined ? '' : agoToText(lastSave.at),
+    memoryBytes === undefined ? '' : formatSize(memoryBytes),
+    formatDuration(idleMs),
+    lastSave === undefined ? '' : formatAgo(lastSave.at),
     String(executions),
     workspaceOf === undefined ? '' : readStorageKey(workspaceOf).agentKey,
   ];
@@ -62,20 +62,20 @@ function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, ex
 
 interface Where {
   readonly agentKey: string;
-  readonly place: StoragePlace;
+  readonly place: StorageTarget;
 }
 
 /** One that never ran anything has nothing to lose. */
-export async function hasAgent({ agentKey, place }: Where, stores: Stores): Promise<boolean> {
+export async function hasAgent({ agentKey, place }: Where, stores: StorageAccess): Promise<boolean> {
   const agent = (await stores.listAgents(place)).find((each) => each.agentKey === agentKey);
   return agent !== undefined && (agent.executions > 0 || agent.lastSave !== undefined);
 }
 
 /** Opening a session would make one of a name that was mistyped. */
-export async function requireAgent(where: Where, stores: Stores): Promise<void> {
+export async function requireAgent(where: Where, stores: StorageAccess): Promise<void> {
   if (await hasAgent(where, stores)) return;
   throw new UsageError(
-    `There is no agent ${JSON.stringify(where.agentKey)} in ${placeToText(where.place)}.`,
+    `There is no agent ${JSON.stringify(where.agentKey)} in ${describeTarget(where.place)}.`,
     '`cella ps` shows those there are; --agent chooses one, --data or --redis another storage.',
   );
 }

@@ -3,17 +3,17 @@
 import { CellaError } from '../protocol/errors.ts';
 import type { Checkpoint } from '../session/api.ts';
 import { requireAgent } from './agents.ts';
-import type { CommandContext, OpenOptions, Shelf, StoragePlace, Stores } from './context.ts';
-import { Exit, UsageError } from './exit.ts';
-import { type Column, tableToLines } from './table.ts';
-import { agoToText, namesToText, sizeToText, timeToText, toPlain } from './texts.ts';
-import { withSession } from './with-session.ts';
+import { Exit, UsageError } from './command-errors.ts';
+import { withSession } from './command-lifecycle.ts';
+import { type Column, formatTable } from './command-output.ts';
+import type { CheckpointCatalog, CommandContext, OpenOptions, StorageAccess, StorageTarget } from './context.ts';
+import { escapeControls, formatAgo, formatNames, formatSize, formatTime } from './format.ts';
 
-type Context = CommandContext & Stores;
+type Context = CommandContext & StorageAccess;
 
 export interface ShelfRequest {
   readonly agentKey: string;
-  readonly place: StoragePlace;
+  readonly place: StorageTarget;
   readonly json: boolean;
 }
 
@@ -46,13 +46,13 @@ export async function list(request: ShelfRequest, context: Context): Promise<num
     await terminal.errLines(`${agent} has no checkpoints. \`cella checkpoints create NAME\` makes one.`);
     return Exit.ok;
   }
-  const [titles = '', ...rows] = tableToLines(columns, checkpoints.map(toRow), terminal.columns);
+  const [titles = '', ...rows] = formatTable(columns, checkpoints.map(toRow), terminal.columns);
   if (rows.length > 0) {
     await terminal.outLines(titles, 'bold');
     await terminal.outLines(rows.join('\n'));
   }
   for (const { id, reason } of damaged) {
-    await terminal.errLines(`cella: ${toPlain(id)} is damaged: ${toPlain(reason)}`, 'yellow');
+    await terminal.errLines(`cella: ${escapeControls(id)} is damaged: ${escapeControls(reason)}`, 'yellow');
   }
   return Exit.ok;
 }
@@ -61,16 +61,16 @@ export async function show(request: ShelfRequest, wanted: string, context: Conte
   const checkpoint = await find(request, wanted, context);
   if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
   const { id, createdAt, execution, python = '', bytes = 0, saved = [], lost = [] } = checkpoint;
-  await context.terminal.outLines(toPlain(checkpoint.name ?? 'automatic save'), 'bold');
+  await context.terminal.outLines(escapeControls(checkpoint.name ?? 'automatic save'), 'bold');
   const facts = [
     ['id', id],
-    ['agent', toPlain(request.agentKey)],
-    ['made', `${timeToText(createdAt)} (${agoToText(createdAt)}), after execution ${execution}`],
+    ['agent', escapeControls(request.agentKey)],
+    ['made', `${formatTime(createdAt)} (${formatAgo(createdAt)}), after execution ${execution}`],
     ['python', python],
-    ['size', sizeToText(bytes)],
-    ['names', `${saved.length}${saved.length === 0 ? '' : `: ${namesToText(saved, Infinity)}`}`],
+    ['size', formatSize(bytes)],
+    ['names', `${saved.length}${saved.length === 0 ? '' : `: ${formatNames(saved, Infinity)}`}`],
     ['lost', String(lost.length)],
-    ...lost.map(({ name, reason }) => ['', `${toPlain(name)}: ${toPlain(reason)}`]),
+    ...lost.map(({ name, reason }) => ['', `${escapeControls(name)}: ${escapeControls(reason)}`]),
   ];
   await context.terminal.outLines(facts.map(([name = '', fact = '']) => `  ${name.padEnd(8)}${fact}`).join('\n'));
   return Exit.ok;
@@ -83,7 +83,7 @@ export async function create(request: SessionRequest, name: string, context: Con
     if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
     const { saved = [], bytes = 0, lost = [] } = checkpoint;
     await context.terminal.outLines(
-      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) holds ${count(saved)} of ${JSON.stringify(request.agentKey)}, ${sizeToText(bytes)}.`,
+      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) holds ${count(saved)} of ${JSON.stringify(request.agentKey)}, ${formatSize(bytes)}.`,
     );
     await showLost(context, lost, 'is not in it');
     return Exit.ok;
@@ -98,7 +98,7 @@ export async function restore(request: SessionRequest, wanted: string, context: 
     await session.save();
     if (request.json) return await print(context, { agent: request.agentKey, checkpoint, restored, lost });
     await context.terminal.outLines(
-      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${agoToText(checkpoint.createdAt)}: ${count(restored)} came back.`,
+      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${formatAgo(checkpoint.createdAt)}: ${count(restored)} came back.`,
     );
     await showLost(context, lost, 'did not come back');
     return Exit.ok;
@@ -143,20 +143,20 @@ function toRow(checkpoint: Checkpoint): string[] {
   return [
     name ?? '(automatic)',
     short(checkpoint),
-    agoToText(createdAt),
+    formatAgo(createdAt),
     String(execution),
     String(saved.length),
     lost.length === 0 ? '' : String(lost.length),
-    sizeToText(bytes),
+    formatSize(bytes),
     python,
   ];
 }
 
-function openShelf({ agentKey, place }: ShelfRequest, context: Context): Promise<Shelf> {
+function openShelf({ agentKey, place }: ShelfRequest, context: Context): Promise<CheckpointCatalog> {
   return context.openShelf({ ...place, agentKey });
 }
 
-const short = ({ id }: { readonly id: string }): string => toPlain(id.slice(0, SHORT));
+const short = ({ id }: { readonly id: string }): string => escapeControls(id.slice(0, SHORT));
 
 function describe({ id, name }: { readonly id: string; readonly name?: string }): string {
   return name === undefined ? `the automatic save ${short({ id })}` : `${JSON.stringify(name)} (${short({ id })})`;
@@ -165,7 +165,7 @@ function describe({ id, name }: { readonly id: string; readonly name?: string })
 const count = (names: readonly unknown[]): string => (names.length === 1 ? '1 name' : `${names.length} names`);
 
 async function showLost({ terminal }: Context, lost: NonNullable<Checkpoint['lost']>, how: string): Promise<void> {
-  const lines = lost.map(({ name, reason }) => `cella: ${toPlain(name)} ${how}: ${toPlain(reason)}`);
+  const lines = lost.map(({ name, reason }) => `cella: ${escapeControls(name)} ${how}: ${escapeControls(reason)}`);
   if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
 }
 

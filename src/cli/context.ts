@@ -4,17 +4,17 @@ import type { ExecutorKind } from '../protocol/enums.ts';
 import type { ArtifactFacts } from '../protocol/namespace-models.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { PackageOptions, ServeSettings } from '../settings/settings-table.ts';
-import type { Approve } from './approval.ts';
+import type { SignalSource } from './command-lifecycle.ts';
 
 import type { Machine, Surroundings } from './doctor.ts';
-import type { SignalSource } from './signals.ts';
-import type { Terminal } from './terminal.ts';
-import type { TypedFlag } from './typed-flags.ts';
+import type { ExplicitFlag } from './session-options.ts';
+import type { ApprovalPrompt } from './terminal/prompts.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 export type { PackageOptions } from '../settings/settings-table.ts';
 
 /** Where agents and their things are kept. Workspaces and packages lie in the data folder in any case. */
-export interface StoragePlace {
+export interface StorageTarget {
   readonly dataDir: string;
   /** In place of the files there. */
   readonly redis?: { readonly url: string; readonly prefix?: string };
@@ -23,11 +23,11 @@ export interface StoragePlace {
 }
 
 /** What a command line can say of tools, skills, artifacts and deps. */
-export interface NamespacesOptions extends StoragePlace, ExecutorOptions {
+export interface NamespaceTarget extends StorageTarget, ExecutorOptions {
   /** Whose they are where a server has them. */
   readonly agentKey?: string;
   /** The flags that were typed: the rest comes from variables and defaults. */
-  readonly typed?: readonly TypedFlag[];
+  readonly typed?: readonly ExplicitFlag[];
   readonly python?: string;
   readonly packages?: PackageOptions;
   /** Folders with definitions of tools, beside those in storage. */
@@ -48,7 +48,7 @@ export interface ExecutorOptions {
 export type NetworkChoice = 'none' | 'host' | { readonly allow: string[] };
 
 /** What a command line can say of a session. */
-export interface OpenOptions extends NamespacesOptions {
+export interface OpenOptions extends NamespaceTarget {
   readonly cwd?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: NetworkChoice };
   readonly limits?: { readonly memoryMb: number };
@@ -61,7 +61,7 @@ export interface OpenOptions extends NamespacesOptions {
   /** Told how far packages are that are installed before the first cell. */
   readonly onProgress?: (text: string) => void;
   /** Asked before a tool runs that requires approval. */
-  readonly approve?: Approve;
+  readonly approve?: ApprovalPrompt;
 }
 
 export interface CommandContext {
@@ -71,7 +71,7 @@ export interface CommandContext {
 }
 
 /** The durable checkpoints of one agent, without a kernel and whoever holds the agent. */
-export interface Shelf {
+export interface CheckpointCatalog {
   /** Oldest first. */
   list(): Promise<readonly Checkpoint[]>;
   /** Those that cannot be read. */
@@ -79,10 +79,10 @@ export interface Shelf {
   delete(id: string): Promise<boolean>;
 }
 
-export type TransferKind = 'tools' | 'skills' | 'artifacts' | 'deps';
+export type CopyKind = 'tools' | 'skills' | 'artifacts' | 'deps';
 
-export interface TransferOptions {
-  readonly kinds: readonly TransferKind[];
+export interface CopyOptions {
+  readonly kinds: readonly CopyKind[];
   /** Only these. */
   readonly names?: readonly string[];
   /** Replaces what has the same name there. */
@@ -90,20 +90,20 @@ export interface TransferOptions {
   readonly onProgress: (text: string) => void;
 }
 
-export interface TransferItem {
-  readonly kind: TransferKind;
+export interface CopiedItem {
+  readonly kind: CopyKind;
   readonly name: string;
 }
 
 /** Copies between two storages. What was skipped is there already. */
-export type Transfer = (
-  from: StoragePlace,
-  to: StoragePlace,
-  options: TransferOptions,
-) => Promise<{ readonly copied: readonly TransferItem[]; readonly skipped: readonly TransferItem[] }>;
+export type CopyNamespaces = (
+  from: StorageTarget,
+  to: StorageTarget,
+  options: CopyOptions,
+) => Promise<{ readonly copied: readonly CopiedItem[]; readonly skipped: readonly CopiedItem[] }>;
 
 /** What a storage holds beside agents, by name. */
-export interface StoreContents {
+export interface StorageContents {
   readonly tools: readonly string[];
   readonly skills: readonly string[];
   readonly artifacts: readonly { readonly name: string; readonly size: number }[];
@@ -111,15 +111,15 @@ export interface StoreContents {
 }
 
 /** What lies in a storage. */
-export interface Stores {
-  listAgents(where: StoragePlace): Promise<readonly AgentInfo[]>;
+export interface StorageAccess {
+  listAgents(where: StorageTarget): Promise<readonly AgentInfo[]>;
   /** Tools, skills, artifacts and deps, without a kernel. */
-  openNamespaces(options: NamespacesOptions): Promise<NamespacesApi & AsyncDisposable>;
-  listStore(where: StoragePlace): Promise<StoreContents>;
-  readonly copyThings: Transfer;
+  openNamespaces(options: NamespaceTarget): Promise<NamespacesApi & AsyncDisposable>;
+  listStore(where: StorageTarget): Promise<StorageContents>;
+  readonly copyNamespaces: CopyNamespaces;
   /** What a file most likely is, by its name. */
   factsByName(name: string): Promise<Pick<ArtifactFacts, 'type' | 'mediaType'>>;
-  openShelf(where: StoragePlace & { readonly agentKey: string }): Promise<Shelf>;
+  openShelf(where: StorageTarget & { readonly agentKey: string }): Promise<CheckpointCatalog>;
 }
 
 export interface BenchFlags {
@@ -131,10 +131,10 @@ export interface BenchFlags {
 }
 
 /** The commands that are about this machine and not about a session. */
-export interface Tools {
+export interface MachineCommands {
   detect(options: {
     readonly python: string | undefined;
-    readonly place: StoragePlace;
+    readonly place: StorageTarget;
     /** Of containers, in place of the usual ones. */
     readonly engine?: string | undefined;
     readonly image?: string | undefined;
@@ -154,11 +154,11 @@ export interface McpRequest {
 
 /** A server to start: what is said of it, and where its things are kept. */
 export interface ServeRequest extends ServeSettings {
-  readonly place: StoragePlace;
+  readonly place: StorageTarget;
 }
 
 /** Where a server is, once it is there. */
-export interface ServedFacts {
+export interface StartedServer {
   readonly url: string;
   readonly dataDir: string;
   readonly adminTokenPath: string;
@@ -166,13 +166,13 @@ export interface ServedFacts {
 }
 
 export interface ServeHooks {
-  readonly onReady: (facts: ServedFacts) => Promise<void>;
+  readonly onReady: (facts: StartedServer) => Promise<void>;
   /** Resolves when somebody ends the server. */
   readonly ended: Promise<unknown>;
 }
 
 /** The process that has a data folder as its server, whether it answers or not. */
-export interface Holder {
+export interface ServerLockHolder {
   /** It and no other, also where a later process has its pid. */
   readonly id: string;
   readonly pid: number;
@@ -184,12 +184,12 @@ export interface Holder {
 /** Looks at a data folder again and again. */
 export interface FolderWatch extends AsyncDisposable {
   /** Fails with `STORAGE_FAILED` where some process has the folder open and it cannot be read which. */
-  holder(): Promise<Holder | undefined>;
+  holder(): Promise<ServerLockHolder | undefined>;
   /** Whether it still has the folder. `let go`: the process lives, and is done with it. */
-  look(holder: Holder): 'has it' | 'let go' | 'ended';
+  holderState(holder: ServerLockHolder): 'has it' | 'let go' | 'ended';
 }
 
-export interface Servers {
+export interface ServerCommands {
   serve(request: ServeRequest, hooks: ServeHooks): Promise<void>;
   /** Makes nothing where there is nothing. */
   watchFolder(dataDir: string): Promise<FolderWatch>;
@@ -217,7 +217,7 @@ export interface ImageInfo {
   readonly missing: readonly string[];
 }
 
-export interface ImageWork {
+export interface ProgressOptions {
   readonly signal: AbortSignal;
   readonly onProgress: (text: string) => void;
 }
@@ -233,8 +233,8 @@ export interface ImageEntry {
 }
 
 /** The images that kernels in containers run in. */
-export interface Images {
-  buildImage(request: ImageRequest, work: ImageWork): Promise<ImageInfo>;
+export interface ImageCommands {
+  buildImage(request: ImageRequest, work: ProgressOptions): Promise<ImageInfo>;
   /** Those that Cella has made, newest first. */
   listImages(engine: string | undefined): Promise<readonly ImageEntry[]>;
   removeImage(name: string, engine: string | undefined): Promise<ImageEntry>;
@@ -271,11 +271,11 @@ export interface AgentProgramEntry {
 }
 
 /** The programs of coding agents. */
-export interface Programs {
+export interface AgentProgramCommands {
   /** `kept`: it was there already. */
   installAgent(
     request: AgentProgramRequest,
-    work: ImageWork,
+    work: ProgressOptions,
   ): Promise<InstalledProgram & { readonly agent: string; readonly kept: boolean }>;
   listAgentPrograms(dataDir: string): Promise<readonly AgentProgramEntry[]>;
   removeAgent(request: AgentProgramRequest): Promise<readonly InstalledProgram[]>;

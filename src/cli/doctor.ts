@@ -2,7 +2,7 @@
 
 import { styleText } from 'node:util';
 import { describeUnknownVariable, type UnknownVariable } from '../settings/unknown-variables.ts';
-import { wrapToLines } from './wrap.ts';
+import { wrapLines } from './command-output.ts';
 
 interface FoundLayer {
   readonly name: string;
@@ -96,7 +96,7 @@ export async function doctor(
   const parts = [layers, choices, around].filter((part) => part.length > 0);
   // A terminal that nobody has told its size says 0; a program takes lines of any length.
   const screen = out.isTTY ? out.columns || 80 : Infinity;
-  const flow = (text: string) => wrapToLines(text, { width: screen, indent: 2 });
+  const flow = (text: string) => wrapLines(text, { width: screen, indent: 2 });
   const noted = [...(strayVariables ?? []).map(describeUnknownVariable), ...(warnings ?? [])].flatMap(flow);
   const lines = [
     ...flow(headOf(machine)),
@@ -154,7 +154,7 @@ function describe(layer: FoundLayer & { required: boolean }, { width, screen }: 
   const mark = layer.available ? paint('green', '✓') : paint(layer.required ? 'red' : 'yellow', '✗');
   const note = layer.available || layer.required || layer.name === 'redis' ? '' : ' (not required)';
   const indent = width + 4;
-  const flow = (text: string) => wrapToLines(text, { width: screen, indent });
+  const flow = (text: string) => wrapLines(text, { width: screen, indent });
   const lines = flow(`${mark} ${layer.name.padEnd(width)}  ${layer.detail}${note}`);
   return layer.available || layer.fix === '' ? lines : [...lines, ...flow(`${' '.repeat(indent)}${layer.fix}`)];
 }

@@ -3,15 +3,15 @@
 import { isReservedKey } from '../protocol/enums.ts';
 import type { Checkpoint, SessionApi } from '../session/api.ts';
 import { hasAgent, requireAgent } from './agents.ts';
-import type { CommandContext, OpenOptions, StoragePlace, Stores } from './context.ts';
-import { Exit, UsageError } from './exit.ts';
-import { chatWith, toPlain } from './texts.ts';
-import { withSession } from './with-session.ts';
+import { Exit, UsageError } from './command-errors.ts';
+import { withSession } from './command-lifecycle.ts';
+import type { CommandContext, OpenOptions, StorageAccess, StorageTarget } from './context.ts';
+import { chatCommand, escapeControls } from './format.ts';
 
 export interface ForkRequest {
   readonly agentKey: string;
   readonly fork: string;
-  readonly place: StoragePlace;
+  readonly place: StorageTarget;
   /** The flags that say so, to be typed again. */
   readonly placeFlags: string;
   readonly session: OpenOptions;
@@ -19,7 +19,7 @@ export interface ForkRequest {
   readonly json: boolean;
 }
 
-export async function fork(request: ForkRequest, context: CommandContext & Stores): Promise<number> {
+export async function fork(request: ForkRequest, context: CommandContext & StorageAccess): Promise<number> {
   const { terminal } = context;
   const { agentKey, fork: other, place } = request;
   if (other === agentKey) throw new UsageError('A fork needs a key of its own.', 'Name another than that of --agent.');
@@ -42,7 +42,7 @@ export async function fork(request: ForkRequest, context: CommandContext & Store
       await terminal.outLines(JSON.stringify({ agent: agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
       return Exit.ok;
     }
-    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: ${chatWith(other, request.placeFlags)}`);
+    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: ${chatCommand(other, request.placeFlags)}`);
     const lost = lostToText(saved);
     if (lost !== '') await terminal.errLines(lost, 'yellow');
     return Exit.ok;
@@ -63,5 +63,7 @@ export function forkedToText(agentKey: string, other: string): string {
 
 export function lostToText(save: Checkpoint | undefined): string {
   const lost = save?.lost ?? [];
-  return lost.map(({ name, reason }) => `cella: ${toPlain(name)} is not in it: ${toPlain(reason)}`).join('\n');
+  return lost
+    .map(({ name, reason }) => `cella: ${escapeControls(name)} is not in it: ${escapeControls(reason)}`)
+    .join('\n');
 }

@@ -3,16 +3,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { settings } from '../settings/settings-table.ts';
 import { port } from '../settings/value-types.ts';
-import { addPlaceFlags, parseSeconds, type SessionFlags, sessionOptions } from './arguments.ts';
+import { Exit, UsageError } from './command-errors.ts';
+import { Signals } from './command-lifecycle.ts';
 import type { McpRequest } from './context.ts';
-import { defineCommand } from './define.ts';
-import { Exit, UsageError } from './exit.ts';
+import { defineCommand } from './define-command.ts';
 import * as help from './help.ts';
-import { parseText } from './parse-text.ts';
+import { addSetting, parseText } from './options.ts';
 import type { ProgramContext } from './program.ts';
-import { addSetting } from './setting-flags.ts';
-import { Signals } from './signals.ts';
-import { addWhereFlags } from './where-flags.ts';
+import { addRuntimeFlags, parseSeconds, type SessionFlags, sessionOptions } from './session-options.ts';
+import { addTargetFlags } from './target-options.ts';
 
 interface McpFlags extends SessionFlags {
   readonly timeout?: number;
@@ -25,7 +24,7 @@ const DEFAULT_TIMEOUT_MS = 300_000;
 export function addMcp(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const whose = { about: 'whose kernel it is where a call names none', otherwise: 'one for this folder' };
   const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
-  addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose), { tokenFile: false }))
+  addRuntimeFlags(addTargetFlags(addSetting(command, settings.agentKey, whose), { tokenFile: false }))
     .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
     .addOption(
       new Option(

@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
 import type { SessionApi } from '../session/api.ts';
 import type { OpenOptions } from './context.ts';
-import { patiently } from './patience.ts';
-import { Terminal } from './terminal.ts';
+import { withStartupStatus } from './patience.ts';
+import { Terminal } from './terminal/terminal.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -19,7 +19,7 @@ function opening(options: Pick<OpenOptions, 'executor'>, { screen = true } = {})
     asked.resolve(all);
     return opened.promise;
   };
-  const open = patiently({ terminal, signals: new EventEmitter(), openSession });
+  const open = withStartupStatus({ terminal, signals: new EventEmitter(), openSession });
   const done = open({ dataDir: '/', sandbox: 'on', ...options }).catch(() => {});
   const shown = () => String(stderr.read() ?? '');
   return { shown, asked: asked.promise, end: () => opened.reject(new CellaError('KERNEL_DIED', 'gone')), done };

@@ -3,16 +3,16 @@
 import type { CommandContext, OpenOptions } from './context.ts';
 
 /** From here on a person wonders whether anything happens at all. */
-const SILENCE_MS = 700;
+const STATUS_DELAY_MS = 700;
 
 /** Opens sessions as the given context does. */
-export function patiently({ openSession, terminal }: CommandContext): CommandContext['openSession'] {
+export function withStartupStatus({ openSession, terminal }: CommandContext): CommandContext['openSession'] {
   return async (options) => {
     const tell = () => {
       // What cannot be shown here fails again, and is told, with the first output.
-      if (terminal.stderrIsScreen) void terminal.status(whatStarts(options)).catch(() => {});
+      if (terminal.stderrIsScreen) void terminal.status(describeStart(options)).catch(() => {});
     };
-    const silence = setTimeout(tell, SILENCE_MS);
+    const silence = setTimeout(tell, STATUS_DELAY_MS);
     const onProgress = (text: string) => {
       silence.refresh();
       options.onProgress?.(text);
@@ -26,7 +26,7 @@ export function patiently({ openSession, terminal }: CommandContext): CommandCon
   };
 }
 
-function whatStarts({ executor }: Pick<OpenOptions, 'executor'>): string {
+function describeStart({ executor }: Pick<OpenOptions, 'executor'>): string {
   if (executor === 'in-process') return 'Starting Python in WebAssembly; the first time takes a while';
   if (executor === 'container') return 'Starting a container; the first one of an image takes a while';
   return 'Starting a kernel';

@@ -4,7 +4,7 @@ import { PassThrough, Readable, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
 import { runProgram } from './program.ts';
-import { Terminal } from './terminal.ts';
+import { Terminal } from './terminal/terminal.ts';
 
 const noPython = new CellaError('PYTHON_NOT_FOUND', 'There is no Python.');
 
@@ -24,7 +24,7 @@ async function cellaWith(
     openShelf: refuse,
     openNamespaces: refuse,
     listStore: refuse,
-    copyThings: refuse,
+    copyNamespaces: refuse,
     factsByName: refuse,
     detect: refuse,
     bench: async (flags) => (flags.quick || flags.only === 'daemon' ? 0 : 1),

@@ -3,46 +3,63 @@
 import { Command, CommanderError, Option } from 'commander';
 import { settings } from '../settings/settings-table.ts';
 import { addAgent } from './agent/commands.ts';
+import { addArtifacts } from './artifacts/commands.ts';
+import { Exit, reportFailure, UsageError } from './command-errors.ts';
+import type {
+  AgentProgramCommands,
+  BenchFlags,
+  CommandContext,
+  ImageCommands,
+  MachineCommands,
+  ServerCommands,
+  StorageAccess,
+} from './context.ts';
+import { addCredentials } from './credentials/commands.ts';
+import { defineCommand, seeCommands, throwUsageError } from './define-command.ts';
+import { addDeps } from './deps/commands.ts';
+import * as help from './help.ts';
+import { addImage } from './image/commands.ts';
+import { addMcp } from './mcp.ts';
+import { addSetting, parseText, resolveSetting } from './options.ts';
+import { withStartupStatus } from './patience.ts';
+import { addPermissions } from './permissions/commands.ts';
+import { addProfiles } from './profiles/commands.ts';
+import { addAgents } from './programs/commands.ts';
+import { addServe } from './serve/commands.ts';
 import {
-  addPlaceFlags,
+  addRuntimeFlags,
   addSessionFlags,
   type Defaults,
   parseProgram,
   parseSeconds,
   parseTransaction,
+  type RunTransaction,
   type SessionFlags,
   sessionOptions,
-  type Transaction,
-} from './arguments.ts';
-import { addArtifacts } from './artifacts/commands.ts';
-import type { BenchFlags, CommandContext, Images, Programs, Servers, Stores, Tools } from './context.ts';
-import { addCredentials } from './credentials/commands.ts';
-import { defineCommand, refuse, seeCommands } from './define.ts';
-import { addDeps } from './deps/commands.ts';
-import { Exit, UsageError } from './exit.ts';
-import { reportFailure } from './failure.ts';
-import * as help from './help.ts';
-import { addImage } from './image/commands.ts';
-import { addMcp } from './mcp.ts';
-import { parseText } from './parse-text.ts';
-import { patiently } from './patience.ts';
-import { addPermissions } from './permissions/commands.ts';
-import { addProfiles } from './profiles/commands.ts';
-import { addAgents } from './programs/commands.ts';
-import { addServe } from './serve/commands.ts';
+} from './session-options.ts';
 import { addSessions } from './sessions/commands.ts';
-import { addSetting, settingOf } from './setting-flags.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
-import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 import { addStore } from './store/commands.ts';
+import {
+  addStorageFlags,
+  addTargetFlags,
+  formatTargetFlags,
+  resolveStorage,
+  type StorageFlags,
+} from './target-options.ts';
 import { addTokens } from './tokens/commands.ts';
 import { addTools } from './tools/commands.ts';
 import { addUsers } from './users/commands.ts';
-import { addWhereFlags, whereRetyped } from './where-flags.ts';
 
-export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images, Programs {
+export interface ProgramContext
+  extends CommandContext,
+    StorageAccess,
+    MachineCommands,
+    ServerCommands,
+    ImageCommands,
+    AgentProgramCommands {
   readonly version: string;
   readonly defaults: Defaults;
   /** With what the config file says, which these flags choose. */
@@ -64,7 +81,7 @@ export async function runProgram(words: readonly string[], context: ProgramConte
   const current: ProgramContext = {
     ...context,
     words,
-    openSession: patiently(context),
+    openSession: withStartupStatus(context),
     get defaults() {
       return defaults;
     },
@@ -93,7 +110,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
     .helpCommand(false)
     // `--version` after a command is that command's own.
     .enablePositionalOptions()
-    .exitOverride((error) => refuse(error, seeCommands))
+    .exitOverride((error) => throwUsageError(error, seeCommands))
     .addHelpText('after', help.program);
   // Commands copy these settings when they are added. What is wrong is told by whoever catches it.
   program.configureOutput({
@@ -148,7 +165,7 @@ function addRun(program: Command, context: ProgramContext, done: (exitCode: numb
 interface RunFlags extends SessionFlags {
   readonly c?: string;
   readonly timeout?: number;
-  readonly transaction?: Transaction;
+  readonly transaction?: RunTransaction;
   readonly json?: boolean;
 }
 
@@ -172,7 +189,7 @@ interface ChatFlags extends SessionFlags {
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const whose = { about: 'whose kernel it is', otherwise: 'an agent of its own, dropped at the end' };
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
-  addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose)));
+  addRuntimeFlags(addTargetFlags(addSetting(command, settings.agentKey, whose)));
   addSetting(command, settings.autoSh)
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--with <agent>', 'take them as prompts for this coding agent, such as claude', parseText)
@@ -182,7 +199,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
-        placeFlags: whereRetyped(flags),
+        placeFlags: formatTargetFlags(flags),
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
@@ -209,7 +226,7 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
       ]);
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
-      const place = storagePlaceOf(flags, context.defaults);
+      const place = resolveStorage(flags, context.defaults);
       const engine = flags.engine ?? context.defaults.engine;
       const image = flags.image ?? context.defaults.image;
       done(
@@ -217,7 +234,7 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
           {
             ...(await context.detect({ python, place, engine, image })),
             strayVariables: context.defaults.strayVariables,
-            warnings: startWarnings(settingOf(serveSettings.membersMay, undefined, context.defaults)),
+            warnings: startWarnings(resolveSetting(serveSettings.membersMay, undefined, context.defaults)),
           },
           { json: flags.json === true, noColor },
           stdout,

@@ -1,16 +1,16 @@
 /** `cella repl`: a kernel line by line, at a terminal or from a pipe. */
 
 import type { SessionApi } from '../session/api.ts';
-import { readCell } from './cell-reader.ts';
-import { Cells } from './cells.ts';
+import { readCell } from './cells/cell-reader.ts';
+import { CellRunner } from './cells/cell-runner.ts';
+import { Exit, exitCodeOf } from './command-errors.ts';
+import { Signals } from './command-lifecycle.ts';
 import type { CommandContext, OpenOptions } from './context.ts';
-import { Exit, exitCodeOf } from './exit.ts';
-import type { LineSource } from './lines.ts';
-import { openLines } from './open-lines.ts';
-import { placeOf } from './place.ts';
-import { sessionHooks } from './session-hooks.ts';
-import { Signals } from './signals.ts';
-import type { Terminal } from './terminal.ts';
+import { describeExecutor } from './format.ts';
+import { openLineInput } from './terminal/line-editor.ts';
+import type { LineSource } from './terminal/line-input.ts';
+import { promptHooks } from './terminal/prompts.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 export interface ReplRequest {
   readonly session: OpenOptions;
@@ -21,17 +21,17 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
   const { terminal } = context;
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
-  const lines = openLines(terminal, signals.interrupt);
-  const hooks = sessionHooks({ terminal, json: false, lines: () => lines });
+  const lines = openLineInput(terminal, signals.interrupt);
+  const hooks = promptHooks({ terminal, json: false, lines: () => lines });
   await using session = await context.openSession({ ...request.session, ...hooks });
   if (signals.exitCode !== undefined) return signals.exitCode;
-  const cells = new Cells({ session, terminal, signals, lines });
+  const cells = new CellRunner({ session, terminal, signals, lines });
   interruptCode = () => cells.interrupt();
   if (terminal.interactive) await showBanner(terminal, request, session);
   try {
     return await Promise.race([work(session, { cells, lines, terminal }), signals.ended]);
   } finally {
-    if (signals.exitCode !== undefined) terminal.endSoon();
+    if (signals.exitCode !== undefined) terminal.skipFlush();
     lines.close();
   }
 }
@@ -39,7 +39,9 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
 async function showBanner(terminal: Terminal, request: ReplRequest, session: SessionApi): Promise<void> {
   await terminal.err(`Cella ${request.version}`, 'bold');
   await terminal.err(`, the kernel of ${JSON.stringify(session.agentKey)}\n`);
-  await terminal.err(`Python ${placeOf(session, 'in a sandbox')}: what one line defines, the next ones can use.\n`);
+  await terminal.err(
+    `Python ${describeExecutor(session, 'in a sandbox')}: what one line defines, the next ones can use.\n`,
+  );
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n');
 }
 
@@ -47,7 +49,7 @@ async function showBanner(terminal: Terminal, request: ReplRequest, session: Ses
 export const LEAVE = /^\s*(exit|quit)\s*(\(\s*\))?\s*$/;
 
 interface Desk {
-  readonly cells: Cells;
+  readonly cells: CellRunner;
   readonly lines: LineSource;
   readonly terminal: Terminal;
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
 import type { SessionApi } from '../session/api.ts';
 import { run } from './run.ts';
-import { Terminal } from './terminal.ts';
+import { Terminal } from './terminal/terminal.ts';
 
 const ok: ResultEvent = {
   type: 'result',

@@ -2,25 +2,23 @@
 
 import { eventToJson } from '../protocol/execution-events.ts';
 import type { SessionApi } from '../session/api.ts';
-import type { Transaction } from './arguments.ts';
+import { hintMissingPackages } from './cells/cell-runner.ts';
+import { printEvent, printNotices } from './cells/event-printer.ts';
+import { exitCodeOf } from './command-errors.ts';
+import { Signals } from './command-lifecycle.ts';
 import type { CommandContext, OpenOptions } from './context.ts';
-import { exitCodeOf } from './exit.ts';
-import { tellOfLacking } from './lacking.ts';
-import { LineEditor } from './line-editor.ts';
-import { type LineSource, noLines } from './lines.ts';
-import { PipedLines } from './piped-lines.ts';
-import { Questions } from './questions.ts';
-import { sessionHooks } from './session-hooks.ts';
-import { showEvent, showNotices } from './show.ts';
-import { Signals } from './signals.ts';
+import type { RunTransaction } from './session-options.ts';
 import { readSource, type Source } from './source.ts';
-import type { Terminal } from './terminal.ts';
+import { LineEditor } from './terminal/line-editor.ts';
+import { emptyInput, type LineSource, PipedLines } from './terminal/line-input.ts';
+import { InputPrompter, promptHooks } from './terminal/prompts.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 export interface RunRequest {
   readonly source: Source;
   readonly session: OpenOptions;
   readonly timeoutMs: number;
-  readonly transaction?: Transaction;
+  readonly transaction?: RunTransaction;
   readonly json: boolean;
 }
 
@@ -30,7 +28,7 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
   let lines: LineSource | undefined;
-  const hooks = sessionHooks({ terminal, json: request.json, lines: () => lines });
+  const hooks = promptHooks({ terminal, json: request.json, lines: () => lines });
   await using session = await context.openSession({ ...request.session, ...hooks });
   if (signals.exitCode !== undefined) return signals.exitCode;
   interruptCode = () => {
@@ -44,7 +42,7 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   try {
     return await Promise.race([execute(code, { request, session, lines, terminal, signals }), signals.ended]);
   } finally {
-    if (signals.exitCode !== undefined) terminal.endSoon();
+    if (signals.exitCode !== undefined) terminal.skipFlush();
     opened.close();
   }
 }
@@ -58,7 +56,7 @@ interface Execution {
 }
 
 async function execute(code: string, { request, session, lines, terminal, signals }: Execution): Promise<number> {
-  using questions = new Questions({ session, lines, terminal, onInterrupt: signals.interrupt });
+  using questions = new InputPrompter({ session, lines, terminal, onInterrupt: signals.interrupt });
   const failed = Promise.withResolvers<never>();
   // A person may take any time to answer, and no answer counts as time of the code; a pipe has no more than the code has.
   const inputTimeoutMs = terminal.interactive ? 0 : request.timeoutMs;
@@ -73,9 +71,9 @@ async function execute(code: string, { request, session, lines, terminal, signal
       if (signals.exitCode !== undefined) return signals.exitCode;
       if (request.json) await terminal.out(`${JSON.stringify(eventToJson(event))}\n`);
       else {
-        if (event.type === 'result') await showNotices(terminal, event);
-        await showEvent(terminal, event);
-        if (event.type === 'result') await tellOfLacking(event, session, terminal);
+        if (event.type === 'result') await printNotices(terminal, event);
+        await printEvent(terminal, event);
+        if (event.type === 'result') await hintMissingPackages(event, session, terminal);
       }
       if (event.type === 'input_request') questions.ask(event).catch(failed.reject);
       if (event.type === 'result') return exitCodeOf(event);
@@ -86,7 +84,7 @@ async function execute(code: string, { request, session, lines, terminal, signal
 }
 
 function openLines(request: RunRequest, terminal: Terminal, signals: Signals): LineSource {
-  if (request.source.kind === 'stdin') return noLines;
+  if (request.source.kind === 'stdin') return emptyInput;
   if (terminal.interactive) return new LineEditor(terminal, signals.interrupt);
   return new PipedLines(terminal.stdin, async (prompt) => {
     // With --json the event has told the prompt.

@@ -1,8 +1,8 @@
 /** The code of `cella run`: given as an option, read from a file, or read from stdin. */
 
 import type { Readable } from 'node:stream';
-import { UsageError } from './exit.ts';
-import { readText } from './read-text.ts';
+import { UsageError } from './command-errors.ts';
+import { readText } from './terminal/line-input.ts';
 
 export type Source =
   | { readonly kind: 'code'; readonly code: string }

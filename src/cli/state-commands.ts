@@ -1,13 +1,19 @@
 /** The commands about what agents keep: `checkpoints`, `fork` and `ps`. */
 
 import type { Command } from 'commander';
-import { addAgentFlags, addSessionFlags, agentKeyOf, type SessionFlags, sessionOptions } from './arguments.ts';
 import type { SessionRequest, ShelfRequest } from './checkpoints.ts';
-import { defineCommand, isMeant } from './define.ts';
+import { defineCommand, isMeant } from './define-command.ts';
 import * as help from './help.ts';
-import { parseText } from './parse-text.ts';
+import { parseText } from './options.ts';
 import type { ProgramContext } from './program.ts';
-import { addWhereFlags, whereOf, whereRetyped } from './where-flags.ts';
+import {
+  addAgentKeyFlags,
+  addSessionFlags,
+  resolveAgentKey,
+  type SessionFlags,
+  sessionOptions,
+} from './session-options.ts';
+import { addTargetFlags, formatTargetFlags, resolveTarget } from './target-options.ts';
 
 interface Flags extends SessionFlags {
   readonly json?: boolean;
@@ -19,15 +25,15 @@ export function addCheckpoints(program: Command, context: ProgramContext, done: 
   const group = defineCommand(program, 'checkpoints', 'points that an agent can go back to', help.checkpoints);
   if (!isMeant('checkpoints', context)) return;
   const where = (flags: Flags): ShelfRequest => ({
-    agentKey: agentKeyOf(flags, context.defaults),
-    place: whereOf(flags, context.defaults),
+    agentKey: resolveAgentKey(flags, context.defaults),
+    place: resolveTarget(flags, context.defaults),
     json: flags.json === true,
   });
   const whereWithSession = (flags: Flags): SessionRequest => ({
     ...where(flags),
     session: sessionOptions(flags, context.defaults),
   });
-  addAgentFlags(defineCommand(group, 'list', "an agent's durable checkpoints and saves, oldest first", help.list))
+  addAgentKeyFlags(defineCommand(group, 'list', "an agent's durable checkpoints and saves, oldest first", help.list))
     .option('--json', 'print them as JSON')
     .action(async (flags: Flags) => done(await (await import('./checkpoints.ts')).list(where(flags), context)));
   addSessionFlags(defineCommand(group, 'create', 'keep the names of an agent as they are now', help.create))
@@ -42,13 +48,13 @@ export function addCheckpoints(program: Command, context: ProgramContext, done: 
     .action(async (wanted: string, flags: Flags) =>
       done(await (await import('./checkpoints.ts')).restore(whereWithSession(flags), wanted, context)),
     );
-  addAgentFlags(defineCommand(group, 'show', 'what is in a checkpoint, and what is not', help.show))
+  addAgentKeyFlags(defineCommand(group, 'show', 'what is in a checkpoint, and what is not', help.show))
     .argument('<checkpoint>', CHECKPOINT, parseText)
     .option('--json', 'print it as JSON')
     .action(async (wanted: string, flags: Flags) =>
       done(await (await import('./checkpoints.ts')).show(where(flags), wanted, context)),
     );
-  addAgentFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.remove))
+  addAgentKeyFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.remove))
     .argument('<checkpoint>', CHECKPOINT, parseText)
     .option('--json', 'print what was deleted as JSON')
     .action(async (wanted: string, flags: Flags) =>
@@ -66,10 +72,10 @@ export function addFork(program: Command, context: ProgramContext, done: Done): 
     .action(async (key: string, flags: Flags & { replace?: boolean }) => {
       const { fork } = await import('./fork.ts');
       const request = {
-        agentKey: agentKeyOf(flags, context.defaults),
+        agentKey: resolveAgentKey(flags, context.defaults),
         fork: key,
-        place: whereOf(flags, context.defaults),
-        placeFlags: whereRetyped(flags),
+        place: resolveTarget(flags, context.defaults),
+        placeFlags: formatTargetFlags(flags),
         session: sessionOptions(flags, context.defaults),
         replace: flags.replace === true,
         json: flags.json === true,
@@ -79,10 +85,10 @@ export function addFork(program: Command, context: ProgramContext, done: Done): 
 }
 
 export function addPs(program: Command, context: ProgramContext, done: Done): void {
-  addWhereFlags(defineCommand(program, 'ps', 'list all agents: live ones, and those that sleep', help.ps))
+  addTargetFlags(defineCommand(program, 'ps', 'list all agents: live ones, and those that sleep', help.ps))
     .option('--json', 'print them as JSON')
     .action(async (flags: Flags) => {
       const { ps } = await import('./agents.ts');
-      done(await ps({ place: whereOf(flags, context.defaults), json: flags.json === true }, context));
+      done(await ps({ place: resolveTarget(flags, context.defaults), json: flags.json === true }, context));
     });
 }

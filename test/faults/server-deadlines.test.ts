@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { SAME_SIGNAL_MS } from '../../src/cli/signals.ts';
+import { SAME_SIGNAL_MS } from '../../src/cli/command-lifecycle.ts';
 import { Cella } from '../e2e/command.ts';
 import { pythonFlags, standStill, standsStillOnSignal } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';

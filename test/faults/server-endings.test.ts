@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { SAME_SIGNAL_MS } from '../../src/cli/signals.ts';
+import { SAME_SIGNAL_MS } from '../../src/cli/command-lifecycle.ts';
 import { Cella, type StartOptions } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
 import { newSession, pythonFlags, standStill, standsStillOnSignal } from '../support/fault-suite.ts';

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, test } from 'vitest';
 import { z } from 'zod';
-import { Exit, exitCodeOf } from '../../src/cli/exit.ts';
+import { Exit, exitCodeOf } from '../../src/cli/command-errors.ts';
 import * as client from '../../src/client/index.ts';
 import { readProcessConfig } from '../../src/config.ts';
 import * as library from '../../src/index.ts';

@@ -9,7 +9,7 @@ import { Readable, Writable } from 'node:stream';
 import { afterAll } from 'vitest';
 import { Backend, LocalStores, watchFolder } from '../../src/backend.ts';
 import { runProgram } from '../../src/cli/program.ts';
-import { Terminal } from '../../src/cli/terminal.ts';
+import { Terminal } from '../../src/cli/terminal/terminal.ts';
 import { imagesHere, programsHere } from '../../src/cli-services.ts';
 import { readProcessConfig } from '../../src/config.ts';
 import { detect } from '../../src/doctor-probes.ts';
@@ -65,7 +65,7 @@ export async function runHere(words: readonly string[], dataDir: string, options
     openShelf: (where) => doors.openShelf(where),
     openNamespaces: (place) => doors.openNamespaces(place),
     listStore: (place) => doors.listStore(place),
-    copyThings: (from, to, how) => stores.copy(from, to, how),
+    copyNamespaces: (from, to, how) => stores.copy(from, to, how),
     factsByName: async (name) => factsByName(name),
     detect,
     bench: never,

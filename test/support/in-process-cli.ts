@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
 import { watchFolder } from '../../src/backend.ts';
 import { type ProgramContext, runProgram } from '../../src/cli/program.ts';
-import { Terminal } from '../../src/cli/terminal.ts';
+import { Terminal } from '../../src/cli/terminal/terminal.ts';
 import { readProcessConfig } from '../../src/config.ts';
 
 export interface Said {
@@ -31,7 +31,7 @@ export async function runCella(
     openShelf: never,
     openNamespaces: never,
     listStore: never,
-    copyThings: never,
+    copyNamespaces: never,
     factsByName: never,
     detect: never,
     bench: never,

@@ -4,7 +4,7 @@ import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { AgentName } from '../../protocol/turn.ts';
 import type { AgentApi } from '../../session/api.ts';
-import { UsageError } from '../exit.ts';
+import { UsageError } from '../command-errors.ts';
 
 export function agentNamed(name: string): string {
   if (AgentName.safeParse(name).success) return name;

@@ -2,13 +2,13 @@
 
 import type { Client, ClientSession } from '../../client/index.ts';
 import type { PromptOptions } from '../../session/api.ts';
-import { approver } from '../approval.ts';
+import { findSession } from '../backend/find-server.ts';
+import { Signals } from '../command-lifecycle.ts';
 import type { CommandContext } from '../context.ts';
-import { openLines } from '../open-lines.ts';
-import { findSession } from '../sessions/server.ts';
-import { Signals } from '../signals.ts';
+import { openLineInput } from '../terminal/line-editor.ts';
+import { approvalPrompter } from '../terminal/prompts.ts';
 import { agentIn } from './agent-in.ts';
-import { TerminalTurn, type TurnDesk } from './turn.ts';
+import { AgentTurn, type AgentTurnContext } from './agent-turn.ts';
 
 export interface AgentRequest {
   readonly prompt: string;
@@ -22,19 +22,25 @@ export interface AgentRequest {
 export async function agent(client: Client, request: AgentRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
   const leaving = new AbortController();
-  let turn: TerminalTurn | undefined;
+  let turn: AgentTurn | undefined;
   using signals = new Signals(context.signals, () => turn?.stop() ?? false);
   void signals.ended.then(() => leaving.abort());
-  const lines = openLines(terminal, signals.interrupt);
+  const lines = openLineInput(terminal, signals.interrupt);
   try {
     // What the agent's code calls may ask, too.
-    const approve = terminal.interactive ? { approve: approver({ terminal, lines: () => lines }) } : {};
+    const approve = terminal.interactive ? { approve: approvalPrompter({ terminal, lines: () => lines }) } : {};
     const session = await sessionFor(client, request, approve);
-    const desk: TurnDesk = { session: agentIn(session), terminal, lines, json: request.json, leaving: leaving.signal };
-    turn = new TerminalTurn(desk);
+    const desk: AgentTurnContext = {
+      session: agentIn(session),
+      terminal,
+      lines,
+      json: request.json,
+      leaving: leaving.signal,
+    };
+    turn = new AgentTurn(desk);
     return await Promise.race([turn.run(request.prompt, request.options), signals.ended]);
   } finally {
-    if (signals.exitCode !== undefined) terminal.endSoon();
+    if (signals.exitCode !== undefined) terminal.skipFlush();
     lines.close();
   }
 }

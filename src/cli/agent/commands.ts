@@ -3,14 +3,13 @@
 import { type Command, Option } from 'commander';
 import type { PermissionMode } from '../../protocol/turn.ts';
 import { settings } from '../../settings/settings-table.ts';
-import { parseSeconds } from '../arguments.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { UsageError } from '../exit.ts';
-import { parseText } from '../parse-text.ts';
+import { UsageError } from '../command-errors.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { addSetting, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { readText } from '../read-text.ts';
-import { type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
-import { addSetting } from '../setting-flags.ts';
+import { addJsonServerFlags, type JsonServerFlags } from '../server-client.ts';
+import { parseSeconds } from '../session-options.ts';
+import { readText } from '../terminal/line-input.ts';
 import * as help from './help.ts';
 
 interface AgentFlags extends JsonServerFlags {
@@ -30,7 +29,7 @@ export function addAgent(program: Command, context: ProgramContext, done: (exitC
   const command = defineCommand(program, 'agent', 'prompt a coding agent in a session of a server', help.agent);
   if (!isMeant('agent', context)) return;
   const whose = { about: 'the session of this agent key, made where there is none', otherwise: 'default' };
-  addSetting(withServerFlags(command), settings.agentKey, whose)
+  addSetting(addJsonServerFlags(command), settings.agentKey, whose)
     .argument('<prompt>', 'what it is to do, or - to read it from stdin', parseText)
     .option('--session <session>', 'a session that is there, by its id or agent key', parseText)
     .option('--with <agent>', 'which agent: claude, or the one before', parseText)
@@ -56,7 +55,10 @@ export function addAgent(program: Command, context: ProgramContext, done: (exitC
         ...(profile === undefined ? {} : { profile }),
         ...(timeoutMs === undefined ? {} : { timeoutMs }),
       };
-      const [{ agent }, { connectTo }] = await Promise.all([import('./agent.ts'), import('../sessions/server.ts')]);
+      const [{ agent }, { connectToServer: connectTo }] = await Promise.all([
+        import('./agent.ts'),
+        import('../backend/find-server.ts'),
+      ]);
       await using client = await connectTo(flags, context.defaults);
       const agentKey = flags.agent ?? context.defaults.agentKey ?? 'default';
       const request = { prompt, session: flags.session, agentKey, options, json: flags.json === true };

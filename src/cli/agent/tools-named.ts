@@ -1,7 +1,7 @@
 /** The names of an agent's own tools, as they were typed. */
 
 import { ToolNames } from '../../protocol/turn.ts';
-import { UsageError } from '../exit.ts';
+import { UsageError } from '../command-errors.ts';
 
 export function toolsNamed(text: string): readonly string[] {
   const names = ToolNames.safeParse(text.split(',').map((name) => name.trim()));

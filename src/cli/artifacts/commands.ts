@@ -2,16 +2,16 @@
 
 import { type Command, Option } from 'commander';
 import type { ArtifactFacts } from '../../protocol/namespace-models.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addThingFlags, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
+import { addNamespaceFlags, createOutput, type NamespaceFlags, namespacesOptions } from '../session-options.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
 const NAME = 'the name of the artifact';
 
-interface PutFlags extends ThingFlags {
+interface PutFlags extends NamespaceFlags {
   readonly description?: string;
   readonly type?: 'text' | 'json' | 'bytes' | 'file';
   readonly mediaType?: string;
@@ -20,22 +20,22 @@ interface PutFlags extends ThingFlags {
 export function addArtifacts(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'artifacts', 'what agents have made and keep', help.artifacts);
   if (!isMeant('artifacts', context)) return;
-  const open = async (flags: ThingFlags) => {
+  const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { namespaces, report: reportOf(flags, context) };
+    return { namespaces, report: createOutput(flags, context) };
   };
-  addThingFlags(defineCommand(group, 'list', 'all artifacts, with type and size', help.list)).action(
-    async (flags: ThingFlags) => {
+  addNamespaceFlags(defineCommand(group, 'list', 'all artifacts, with type and size', help.list)).action(
+    async (flags: NamespaceFlags) => {
       const { list } = await import('./artifacts.ts');
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await list(namespaces.artifacts, report));
     },
   );
-  addThingFlags(defineCommand(group, 'get', 'write an artifact to stdout, or to a file', help.get))
+  addNamespaceFlags(defineCommand(group, 'get', 'write an artifact to stdout, or to a file', help.get))
     .argument('<name>', NAME, parseText)
     .option('--out <file>', 'where to write it', parseText)
-    .action(async (name: string, flags: ThingFlags & { out?: string }) => {
+    .action(async (name: string, flags: NamespaceFlags & { out?: string }) => {
       const [{ show }, { get }] = await Promise.all([import('./artifacts.ts'), import('./transfer.ts')]);
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
@@ -43,7 +43,7 @@ export function addArtifacts(program: Command, context: ProgramContext, done: Do
       const factsOnly = report.json && flags.out === undefined;
       done(factsOnly ? await show(artifacts, name, report) : await get(artifacts, { name, out: flags.out }, report));
     });
-  addThingFlags(defineCommand(group, 'put', 'keep a file, or what comes on stdin', help.put))
+  addNamespaceFlags(defineCommand(group, 'put', 'keep a file, or what comes on stdin', help.put))
     .argument('<name>', NAME, parseText)
     .argument('<file>', 'the content, or - to read it from stdin', parseText)
     .option('--description <text>', 'what it is')
@@ -63,9 +63,9 @@ export function addArtifacts(program: Command, context: ProgramContext, done: Do
       const guess = await context.factsByName(/\.\w+$/.test(name) ? name : file);
       done(await put(namespaces.artifacts, { name, file, facts: factsOf(flags, guess) }, report));
     });
-  addThingFlags(defineCommand(group, 'delete', 'delete an artifact', help.remove))
+  addNamespaceFlags(defineCommand(group, 'delete', 'delete an artifact', help.remove))
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: ThingFlags) => {
+    .action(async (name: string, flags: NamespaceFlags) => {
       const { remove } = await import('./artifacts.ts');
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;

@@ -7,16 +7,16 @@ import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import type { ArtifactFacts } from '../../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../../session/api.ts';
-import { Exit, UsageError } from '../exit.ts';
-import { unreadable } from '../read-text.ts';
-import type { Report } from '../report.ts';
-import { sizeToText, toPlain } from '../texts.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import type { CommandOutput } from '../command-output.ts';
+import { escapeControls, formatSize } from '../format.ts';
+import { unreadable } from '../terminal/line-input.ts';
 
 /** To a file, or to stdout where none is named. */
 export async function get(
   artifacts: ArtifactsApi,
   { name, out }: { readonly name: string; readonly out: string | undefined },
-  report: Report,
+  report: CommandOutput,
 ): Promise<number> {
   const { terminal } = report;
   if (out === undefined || out === '-') {
@@ -33,7 +33,7 @@ export async function get(
   }
   const { info, chunks } = await artifacts.load(name);
   await writeFile(out, chunks);
-  await report.done({ artifact: info, out }, `Wrote ${toPlain(out)}, ${sizeToText(info.size)}.`);
+  await report.success({ artifact: info, out }, `Wrote ${escapeControls(out)}, ${formatSize(info.size)}.`);
   return Exit.ok;
 }
 
@@ -44,13 +44,13 @@ export interface PutRequest {
   readonly facts: Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>;
 }
 
-export async function put(artifacts: ArtifactsApi, request: PutRequest, report: Report): Promise<number> {
+export async function put(artifacts: ArtifactsApi, request: PutRequest, report: CommandOutput): Promise<number> {
   const { name, file, facts } = request;
   if (file !== '-') await checkFile(file);
   const content: AsyncIterable<Uint8Array> = file === '-' ? report.terminal.stdin : createReadStream(file);
   const artifact = await artifacts.save(name, bytesOf(content), facts);
-  const text = `Kept the artifact ${JSON.stringify(artifact.name)} (${artifact.type}, ${sizeToText(artifact.size)}).`;
-  await report.done({ artifact }, text);
+  const text = `Kept the artifact ${JSON.stringify(artifact.name)} (${artifact.type}, ${formatSize(artifact.size)}).`;
+  await report.success({ artifact }, text);
   return Exit.ok;
 }
 

@@ -3,8 +3,8 @@
 import { PermissionMode } from '../../protocol/turn.ts';
 import { agentIn } from '../agent/agent-in.ts';
 import { agentAt } from '../agent/agent-named.ts';
-import { TerminalTurn } from '../agent/turn.ts';
-import { Exit, UsageError } from '../exit.ts';
+import { AgentTurn } from '../agent/agent-turn.ts';
+import { Exit, UsageError } from '../command-errors.ts';
 import type { Desk, Outcome } from './desk.ts';
 
 /** `/agent` tells who it is, `/agent NAME [MODE]` chooses, `/agent off` ends it. */
@@ -29,7 +29,7 @@ export async function agent(desk: Desk, argument: string): Promise<Outcome> {
 
 export async function promptAgent(desk: Desk, prompt: string): Promise<Outcome> {
   const { terminal, lines, json, leaving, agent: chosen } = desk;
-  const turn = new TerminalTurn({ session: agentIn(desk.session), terminal, lines, json, leaving });
+  const turn = new AgentTurn({ session: agentIn(desk.session), terminal, lines, json, leaving });
   desk.turn = turn;
   try {
     const options = {

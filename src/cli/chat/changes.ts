@@ -1,8 +1,8 @@
 /** What going back has changed, name by name, as far as a person can see it. */
 
 import type { Variable } from '../../session/api.ts';
-import { cut } from '../table.ts';
-import { toPlain } from '../texts.ts';
+import { cutToWidth } from '../command-output.ts';
+import { escapeControls } from '../format.ts';
 
 const LONGEST_VALUE = 24;
 const MOST = 8;
@@ -35,7 +35,7 @@ export function changesToText(changes: readonly Change[]): string {
 }
 
 function changeToText({ name, before, after }: Change): string {
-  const [from = '', to = ''] = [before, after].map((value) => cut(toPlain(value ?? ''), LONGEST_VALUE));
-  if (after === undefined) return `${toPlain(name)} is gone`;
-  return before === undefined ? `${toPlain(name)} is ${to} again` : `${toPlain(name)}: ${from} → ${to}`;
+  const [from = '', to = ''] = [before, after].map((value) => cutToWidth(escapeControls(value ?? ''), LONGEST_VALUE));
+  if (after === undefined) return `${escapeControls(name)} is gone`;
+  return before === undefined ? `${escapeControls(name)} is ${to} again` : `${escapeControls(name)}: ${from} → ${to}`;
 }

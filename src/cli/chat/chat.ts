@@ -4,17 +4,16 @@ import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import { agentIn } from '../agent/agent-in.ts';
 import { agentAt } from '../agent/agent-named.ts';
-import { finishCell } from '../cell-reader.ts';
-import { Cells } from '../cells.ts';
-import type { CommandContext, OpenOptions, Stores } from '../context.ts';
-import { Exit, UsageError } from '../exit.ts';
-import { openLines } from '../open-lines.ts';
-import { placeOf } from '../place.ts';
+import { finishCell } from '../cells/cell-reader.ts';
+import { CellRunner } from '../cells/cell-runner.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import { Signals } from '../command-lifecycle.ts';
+import type { CommandContext, OpenOptions, StorageAccess } from '../context.ts';
+import { chatCommand, describeExecutor } from '../format.ts';
 import { LEAVE } from '../repl.ts';
-import { sessionHooks } from '../session-hooks.ts';
-import { Signals } from '../signals.ts';
-import type { Terminal } from '../terminal.ts';
-import { chatWith } from '../texts.ts';
+import { openLineInput } from '../terminal/line-editor.ts';
+import { promptHooks } from '../terminal/prompts.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { promptAgent } from './agent.ts';
 import { findCommand } from './commands.ts';
 import { complete } from './completion.ts';
@@ -38,22 +37,22 @@ export interface ChatRequest {
   readonly json: boolean;
 }
 
-export async function chat(request: ChatRequest, context: CommandContext & Stores): Promise<number> {
+export async function chat(request: ChatRequest, context: CommandContext & StorageAccess): Promise<number> {
   const { terminal } = context;
   const { agentKey = `chat-${randomBytes(4).toString('hex')}`, ...options } = request.session;
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
   const leaving = new AbortController();
   void signals.ended.then(() => leaving.abort());
-  const lines = openLines(terminal, signals.interrupt);
-  const hooks = sessionHooks({ terminal, json: request.json, lines: () => lines });
+  const lines = openLineInput(terminal, signals.interrupt);
+  const hooks = promptHooks({ terminal, json: request.json, lines: () => lines });
   const session = await context.openSession({ ...options, ...hooks, agentKey, undo: UNDO });
-  const cells = new Cells({ session, terminal, signals, lines, json: request.json });
+  const cells = new CellRunner({ session, terminal, signals, lines, json: request.json });
   const desk: Desk = {
     ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
     voice: new Voice(terminal, request),
     interactive: terminal.interactive,
-    place: placeOf(session),
+    place: describeExecutor(session),
     autoSh: request.autoSh,
     autoPy: request.autoPy,
     agent: undefined,
@@ -77,11 +76,11 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     await greet(desk, request, terminal);
     return await Promise.race([converse(desk, terminal), signals.ended]);
   } finally {
-    if (signals.exitCode !== undefined) terminal.endSoon();
+    if (signals.exitCode !== undefined) terminal.skipFlush();
     lines.close();
     await (desk.kept ? session.close() : session.destroy());
     if (desk.kept && terminal.interactive && signals.exitCode === undefined) {
-      await terminal.errLines(`Names are kept: ${chatWith(session.agentKey, request.placeFlags)} goes on.`, 'dim');
+      await terminal.errLines(`Names are kept: ${chatCommand(session.agentKey, request.placeFlags)} goes on.`, 'dim');
     }
   }
 }
@@ -105,7 +104,7 @@ async function greet(desk: Desk, { version, json }: ChatRequest, terminal: Termi
 async function converse(desk: Desk, terminal: Terminal): Promise<number> {
   // What cannot be shown here fails again, and is told, at the next prompt or result.
   desk.cells.showBackground().catch(() => {});
-  const prompt = desk.interactive ? terminal.painted('chat> ', 'bold') : '';
+  const prompt = desk.interactive ? terminal.styled('chat> ', 'bold') : '';
   for (let last: Outcome = 'done'; ; ) {
     const line = await desk.lines.read({ prompt, complete: (text) => complete(desk, text) });
     if (line.kind === 'interrupt' || (line.kind === 'line' && line.text.trim() === '')) continue;

@@ -1,9 +1,9 @@
 /** The commands of a chat: their names, what they are for, and where they go. */
 
 import { suggest } from '../../lib/suggest.ts';
-import { UsageError } from '../exit.ts';
-import { columnsOf, cut } from '../table.ts';
-import { toPlain } from '../texts.ts';
+import { UsageError } from '../command-errors.ts';
+import { cutToWidth, displayWidth } from '../command-output.ts';
+import { escapeControls } from '../format.ts';
 import { agent } from './agent.ts';
 import type { Desk, Outcome } from './desk.ts';
 import { py } from './python.ts';
@@ -153,7 +153,10 @@ export function findCommand(name: string): ChatCommand {
     commands.map((command) => command.name),
   );
   const guess = meant === undefined ? '' : `Did you mean /${meant}? `;
-  throw new UsageError(`There is no command /${cut(toPlain(name), LONGEST_NAME)}.`, `${guess}/help lists them all.`);
+  throw new UsageError(
+    `There is no command /${cutToWidth(escapeControls(name), LONGEST_NAME)}.`,
+    `${guess}/help lists them all.`,
+  );
 }
 
 /** What is typed behind a command that takes nothing was meant for something. */
@@ -167,7 +170,7 @@ function withoutArgument(name: string, work: (desk: Desk) => Promise<Outcome>): 
 async function help({ voice }: Desk, argument: string): Promise<Outcome> {
   const chosen = argument === '' ? undefined : findCommand(argument.replace(/^\//, ''));
   const told = (chosen ? [chosen] : commands).map(({ name, usage, summary }) => ({ name, usage, summary }));
-  const width = Math.max(...told.map(({ usage }) => columnsOf(usage)));
+  const width = Math.max(...told.map(({ usage }) => displayWidth(usage)));
   const lines = told.map(({ usage, summary }) => `${usage.padEnd(width)}  ${summary}`);
   if (chosen?.details !== undefined) lines.push('', chosen.details);
   if (!chosen) lines.push('', 'Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D leaves.');

@@ -1,6 +1,6 @@
 /** What Tab offers in a chat: commands, Python names, checkpoints. */
 
-import { completeLine } from '../cell-reader.ts';
+import { completeLine } from '../cells/cell-reader.ts';
 import { commands } from './commands.ts';
 import type { Desk } from './desk.ts';
 import { parseLine } from './parse.ts';

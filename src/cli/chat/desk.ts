@@ -2,19 +2,19 @@
 
 import type { PermissionMode } from '../../protocol/turn.ts';
 import type { SessionApi } from '../../session/api.ts';
-import type { TerminalTurn } from '../agent/turn.ts';
-import type { Cells } from '../cells.ts';
-import type { StoragePlace, Stores } from '../context.ts';
-import type { LineSource } from '../lines.ts';
-import type { Terminal } from '../terminal.ts';
+import type { AgentTurn } from '../agent/agent-turn.ts';
+import type { CellRunner } from '../cells/cell-runner.ts';
+import type { StorageAccess, StorageTarget } from '../context.ts';
+import type { LineSource } from '../terminal/line-input.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import type { Voice } from './voice.ts';
 
 export interface Desk {
   readonly session: SessionApi;
-  readonly stores: Stores;
-  readonly storage: StoragePlace;
+  readonly stores: StorageAccess;
+  readonly storage: StorageTarget;
   readonly placeFlags: string;
-  readonly cells: Cells;
+  readonly cells: CellRunner;
   readonly lines: LineSource;
   readonly voice: Voice;
   /** A person is there: to be prompted, and asked. */
@@ -34,7 +34,7 @@ export interface Desk {
   /** What they have set up for it. */
   readonly profile: string | undefined;
   /** The one that runs: Ctrl-C stops it. */
-  turn: TerminalTurn | undefined;
+  turn: AgentTurn | undefined;
   /** The cells of this chat, the newest last, as far as they can be undone. */
   readonly past: PastCell[];
   /** Work of the host that Ctrl-C stops. */

@@ -1,6 +1,6 @@
 /** `/py`: one line, several lines, or a fresh start. */
 
-import { finishCell, readPythonBlock } from '../cell-reader.ts';
+import { finishCell, readPythonBlock } from '../cells/cell-reader.ts';
 import { type Desk, type Outcome, remember } from './desk.ts';
 
 export async function py(desk: Desk, argument: string): Promise<Outcome> {

@@ -1,9 +1,9 @@
 /** `/sh` and `/cwd`: the kernel's own sandbox and folder, by way of a shell. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import { readBlock } from '../cell-reader.ts';
-import { UsageError } from '../exit.ts';
-import { signalOf } from '../texts.ts';
+import { readBlock } from '../cells/cell-reader.ts';
+import { UsageError } from '../command-errors.ts';
+import { signalName } from '../format.ts';
 import { type Desk, type Outcome, remember } from './desk.ts';
 import { cwdCell, shellCell } from './shell-cell.ts';
 
@@ -24,7 +24,7 @@ export async function sh(desk: Desk, argument: string): Promise<Outcome> {
   remember(desk, { line: `/sh ${command}`, looked: false });
   const { exitCode = 0 } = result.error ?? {};
   if (exitCode === 0) return result.status === 'ok' ? 'done' : 'failed';
-  const text = exitCode > 0 ? `exit code ${exitCode}` : `ended by ${signalOf(-exitCode)}`;
+  const text = exitCode > 0 ? `exit code ${exitCode}` : `ended by ${signalName(-exitCode)}`;
   await desk.voice.note({ command: 'sh', exitCode }, `[${text}]`);
   return 'failed';
 }
@@ -59,7 +59,7 @@ async function isConfirmed(desk: Desk, command: string): Promise<boolean> {
     );
   }
   await desk.voice.command(command);
-  const line = await desk.lines.read({ prompt: `Run this ${desk.place}? [y/N] `, fresh: true });
+  const line = await desk.lines.read({ prompt: `Run this ${desk.place}? [y/N] `, ignoreTypeahead: true });
   if (line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text)) return true;
   await desk.voice.note({ command: 'sh', confirmed: false }, 'Not run.');
   return false;

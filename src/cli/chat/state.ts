@@ -3,10 +3,10 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { Checkpoint, Variable } from '../../session/api.ts';
 import { hasAgent } from '../agents.ts';
-import { UsageError } from '../exit.ts';
+import { UsageError } from '../command-errors.ts';
+import { cutToWidth } from '../command-output.ts';
 import { forkedToText, forkInto, lostToText } from '../fork.ts';
-import { cut } from '../table.ts';
-import { agoToText, chatWith, countToText, sizeToText, toPlain } from '../texts.ts';
+import { chatCommand, escapeControls, formatAgo, formatCount, formatSize } from '../format.ts';
 import { changesBetween, changesToText } from './changes.ts';
 import { type Desk, type Outcome, type PastCell, UNDO } from './desk.ts';
 import { cellToLine } from './shell-cell.ts';
@@ -32,7 +32,7 @@ export async function vars({ session, voice }: Desk): Promise<Outcome> {
     name,
     type,
     length,
-    sizeToText(size),
+    formatSize(size),
     preview,
   ]);
   await voice.table(reply, columns, rows);
@@ -55,7 +55,7 @@ export async function history({ session, voice }: Desk, argument: string): Promi
   }
   const width = String(entries.at(-1)?.execution ?? 0).length;
   const lines = entries.map(({ execution, status, line }) => {
-    const [first = '', ...others] = line.trimEnd().split('\n').map(toPlain);
+    const [first = '', ...others] = line.trimEnd().split('\n').map(escapeControls);
     const mark = status === 'ok' ? ' ' : '!';
     const indent = ' '.repeat(width + 3);
     return [`${String(execution).padStart(width)} ${mark} ${first}`, ...others.map((other) => indent + other)].join(
@@ -80,7 +80,7 @@ export async function undo(desk: Desk): Promise<Outcome> {
     looked = cell?.looked ?? false;
   }
   const changes = changesBetween(before, await look(desk));
-  const what = line === undefined ? 'the last cell' : cut(toPlain(line), LONGEST_LINE);
+  const what = line === undefined ? 'the last cell' : cutToWidth(escapeControls(line), LONGEST_LINE);
   await voice.note({ command: 'undo', line, changes }, `Undone: ${what}\n${changesToText(changes)} Files stay.`);
   return 'done';
 }
@@ -99,8 +99,10 @@ export async function checkpoint({ session, voice, kept }: Desk, argument: strin
   const durable = flag !== undefined;
   const made = await session.checkpoint({ name, durable });
   const { saved = [], bytes = 0, lost = [] } = made;
-  const warnings = lost.map((each) => `cella: ${toPlain(each.name)} is not in it: ${toPlain(each.reason)}`);
-  const facts = durable ? ` (${countToText(saved.length, 'name')}, ${sizeToText(bytes)})` : '';
+  const warnings = lost.map(
+    (each) => `cella: ${escapeControls(each.name)} is not in it: ${escapeControls(each.reason)}`,
+  );
+  const facts = durable ? ` (${formatCount(saved.length, 'name')}, ${formatSize(bytes)})` : '';
   const how = !durable ? 'as long as this kernel lives' : kept ? 'in any process' : 'until this chat ends';
   const text = `Checkpoint ${JSON.stringify(name)}${facts}: /restore ${name} goes back, ${how}.`;
   await voice.note({ command: 'checkpoint', checkpoint: made }, text, warnings);
@@ -120,7 +122,7 @@ export async function checkpoints({ session, voice }: Desk): Promise<Outcome> {
 }
 
 function toRow({ id, name, kind, createdAt, gone }: Checkpoint): string[] {
-  return [name ?? id, kind, agoToText(createdAt), gone === undefined ? '' : `gone: ${gone}`];
+  return [name ?? id, kind, formatAgo(createdAt), gone === undefined ? '' : `gone: ${gone}`];
 }
 
 export async function restore(desk: Desk, argument: string): Promise<Outcome> {
@@ -131,8 +133,10 @@ export async function restore(desk: Desk, argument: string): Promise<Outcome> {
   const before = await look(desk);
   const { checkpoint: point, lost = [] } = await session.restore(argument);
   const changes = changesBetween(before, await look(desk));
-  const warnings = lost.map((each) => `cella: ${toPlain(each.name)} did not come back: ${toPlain(each.reason)}`);
-  const text = `Back at ${JSON.stringify(argument)}, ${agoToText(point.createdAt)}. ${changesToText(changes)} Files stay.`;
+  const warnings = lost.map(
+    (each) => `cella: ${escapeControls(each.name)} did not come back: ${escapeControls(each.reason)}`,
+  );
+  const text = `Back at ${JSON.stringify(argument)}, ${formatAgo(point.createdAt)}. ${changesToText(changes)} Files stay.`;
   await voice.note({ command: 'restore', checkpoint: point, changes, lost }, text, warnings);
   return 'done';
 }
@@ -151,7 +155,7 @@ export async function fork(desk: Desk, argument: string): Promise<Outcome> {
     ? ''
     : `\n${JSON.stringify(session.agentKey)} stays too when this chat ends, since the other works in its folder.`;
   desk.kept = true;
-  const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatWith(argument, placeFlags)}${stays}`;
+  const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatCommand(argument, placeFlags)}${stays}`;
   await voice.note(
     { command: 'fork', agent: session.agentKey, fork: argument, save },
     text,

@@ -3,8 +3,8 @@
 import { suggest } from '../../lib/suggest.ts';
 import * as artifactWork from '../artifacts/artifacts.ts';
 import { get } from '../artifacts/transfer.ts';
+import { Exit, UsageError } from '../command-errors.ts';
 import * as depsWork from '../deps/deps.ts';
-import { Exit, UsageError } from '../exit.ts';
 import { invokeCell, parseSkillArguments } from '../skills/invoke.ts';
 import * as skillWork from '../skills/skills.ts';
 import { callTool } from '../tools/call.ts';

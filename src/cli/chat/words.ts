@@ -1,6 +1,6 @@
 /** The words of a chat command, taken apart as a shell does: quotes keep blanks, a backslash keeps the next character. */
 
-import { UsageError } from '../exit.ts';
+import { UsageError } from '../command-errors.ts';
 
 export function splitWords(text: string): string[] {
   const words: string[] = [];

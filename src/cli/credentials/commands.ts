@@ -2,10 +2,10 @@
 
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Provider, providers } from '../../protocol/enums.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { type AtServer, atServer, type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
+import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
@@ -17,9 +17,9 @@ interface Flags extends JsonServerFlags {
 export function addCredentials(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'credentials', 'the keys of model providers, for agents', help.credentials);
   if (!isMeant('credentials', context)) return;
-  const at: AtServer = async (flags, work) => done(await atServer(flags, context, work));
+  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
-    withServerFlags(defineCommand(group, name, summary, text));
+    addJsonServerFlags(defineCommand(group, name, summary, text));
   const whose = (command: Command) => command.option('--user <name>', 'of another user, for administrators', parseText);
   const named = (command: Command) => command.argument('<provider>', providers.join(', '), parseProvider);
   const work = () => import('./credentials.ts');

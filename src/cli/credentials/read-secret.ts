@@ -1,7 +1,7 @@
 /** A secret for a command: typed unseen at a terminal, or read from stdin. Never an argument, which others can see. */
 
-import { UsageError } from '../exit.ts';
-import type { Terminal } from '../terminal.ts';
+import { UsageError } from '../command-errors.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 
 const MOST_BYTES = 64 * 1024;
 
@@ -11,10 +11,10 @@ export async function readSecret(terminal: Terminal, prompt: string): Promise<st
 }
 
 async function typed(terminal: Terminal, prompt: string): Promise<string | undefined> {
-  const { openLines } = await import('../open-lines.ts');
+  const { openLineInput: openLines } = await import('../terminal/line-editor.ts');
   const lines = openLines(terminal, () => {});
   try {
-    const line = await lines.read({ prompt, password: true, fresh: true });
+    const line = await lines.read({ prompt, password: true, ignoreTypeahead: true });
     return line.kind === 'line' ? line.text.trim() : undefined;
   } finally {
     lines.close();

@@ -2,10 +2,16 @@
 
 import type { Command } from 'commander';
 import type { DepsApi } from '../../session/api.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addThingFlags, addThingPackageFlags, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
+import {
+  addNamespaceFlags,
+  addNamespacePackageFlags,
+  createOutput,
+  type NamespaceFlags,
+  namespacesOptions,
+} from '../session-options.ts';
 import type { Change } from './deps.ts';
 import * as help from './help.ts';
 
@@ -15,29 +21,32 @@ type Work = (deps: DepsApi) => Change;
 export function addDeps(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'deps', 'the Python packages that kernels have', help.deps);
   if (!isMeant('deps', context)) return;
-  const change = async (flags: ThingFlags, work: Work) => {
-    const [{ change }, { stoppable }] = await Promise.all([import('./deps.ts'), import('../stoppable.ts')]);
+  const change = async (flags: NamespaceFlags, work: Work) => {
+    const [{ change }, { runAbortable: stoppable }] = await Promise.all([
+      import('./deps.ts'),
+      import('../command-lifecycle.ts'),
+    ]);
     await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     const { deps } = namespaces;
-    done(await stoppable(context, (signal) => change(work(deps), reportOf(flags, context), signal)));
+    done(await stoppable(context, (signal) => change(work(deps), createOutput(flags, context), signal)));
   };
-  addThingPackageFlags(defineCommand(group, 'add', 'install packages, and keep them for all kernels', help.add))
+  addNamespacePackageFlags(defineCommand(group, 'add', 'install packages, and keep them for all kernels', help.add))
     .argument('<requirement...>', 'a package, with versions if needed: pandas, "pandas>=2.0"', parseWords)
-    .action((requirements: string[], flags: ThingFlags) =>
+    .action((requirements: string[], flags: NamespaceFlags) =>
       change(flags, (deps) => (options) => deps.add(requirements, options)),
     );
-  addThingPackageFlags(defineCommand(group, 'remove', 'leave a package out from the next kernel on', help.remove))
+  addNamespacePackageFlags(defineCommand(group, 'remove', 'leave a package out from the next kernel on', help.remove))
     .argument('<name>', 'the name of the package', parseText)
-    .action((name: string, flags: ThingFlags) => change(flags, (deps) => (options) => deps.remove(name, options)));
-  addThingFlags(defineCommand(group, 'list', 'the packages that are configured', help.list)).action(
-    async (flags: ThingFlags) => {
+    .action((name: string, flags: NamespaceFlags) => change(flags, (deps) => (options) => deps.remove(name, options)));
+  addNamespaceFlags(defineCommand(group, 'list', 'the packages that are configured', help.list)).action(
+    async (flags: NamespaceFlags) => {
       const { list } = await import('./deps.ts');
       await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-      done(await list(namespaces.deps, reportOf(flags, context)));
+      done(await list(namespaces.deps, createOutput(flags, context)));
     },
   );
-  addThingPackageFlags(defineCommand(group, 'sync', 'install what is configured and not there', help.sync)).action(
-    (flags: ThingFlags) => change(flags, (deps) => (options) => deps.sync(options)),
+  addNamespacePackageFlags(defineCommand(group, 'sync', 'install what is configured and not there', help.sync)).action(
+    (flags: NamespaceFlags) => change(flags, (deps) => (options) => deps.sync(options)),
   );
 }
 

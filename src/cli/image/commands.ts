@@ -2,15 +2,14 @@
 
 import type { Command } from 'commander';
 import { settings } from '../../settings/settings-table.ts';
+import { UsageError } from '../command-errors.ts';
+import { CommandOutput } from '../command-output.ts';
 import type { ImageRequest } from '../context.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { UsageError } from '../exit.ts';
-import { collect } from '../package-flags.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { addSetting, addSettings, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { Report } from '../report.ts';
-import { addSetting, addSettings } from '../setting-flags.ts';
-import { dataDirOf } from '../storage-flags.ts';
+import { collect } from '../session-options.ts';
+import { resolveDataDir } from '../target-options.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
@@ -33,7 +32,7 @@ interface BuildFlags extends Flags {
 export function addImage(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'image', 'the images that kernels in containers run in', help.image);
   if (!isMeant('image', context)) return;
-  const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
+  const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
   const engineOf = (flags: Flags) => flags.engine ?? context.defaults.engine;
   const summary = "make an image, from this machine's own Python or from another";
   const build = addFlags(defineCommand(group, 'build', summary, help.build))
@@ -43,7 +42,10 @@ export function addImage(program: Command, context: ProgramContext, done: Done):
     .option('--no-packages', 'leave the packages of this Python out');
   addSetting(build, settings.python, { about: 'the Python to take' });
   addSettings(build, [settings.dataDir, settings.config]).action(async (flags: BuildFlags) => {
-    const [{ build }, { stoppable }] = await Promise.all([import('./image.ts'), import('../stoppable.ts')]);
+    const [{ build }, { runAbortable: stoppable }] = await Promise.all([
+      import('./image.ts'),
+      import('../command-lifecycle.ts'),
+    ]);
     const request = requestOf(flags, context);
     done(await stoppable(context, (signal) => build(request, context, report(flags), signal)));
   });
@@ -68,7 +70,7 @@ function addFlags(command: Command): Command {
 
 function requestOf(flags: BuildFlags, { defaults }: ProgramContext): ImageRequest {
   const { base, name, engine = defaults.engine, packages, with: programs = [] } = flags;
-  const dataDir = dataDirOf(flags, defaults);
+  const dataDir = resolveDataDir(flags, defaults);
   const place = { dataDir, ...(name === undefined ? {} : { name }), ...(engine === undefined ? {} : { engine }) };
   if (base === undefined) return { ...place, python: flags.python ?? defaults.python, programs, packages };
   const unused =

@@ -2,10 +2,10 @@
 
 import { type Command, Option } from 'commander';
 import type { PermissionScope } from '../../protocol/api/agent-routes.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { type AtServer, atServer, type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
+import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
 import * as help from './help.ts';
 
 interface SessionFlag extends JsonServerFlags {
@@ -23,9 +23,9 @@ const scopes = ['once', 'session', 'always'] as const satisfies readonly Permiss
 export function addPermissions(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const group = defineCommand(program, 'permissions', 'what agents and tools wait for leave to do', help.permissions);
   if (!isMeant('permissions', context)) return;
-  const at: AtServer = async (flags, work) => done(await atServer(flags, context, work));
+  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string, parent = group) =>
-    withServerFlags(defineCommand(parent, name, summary, text));
+    addJsonServerFlags(defineCommand(parent, name, summary, text));
   const ofSession = (command: Command, about: string) => command.option('--session <session>', about, parseText);
   const one = (command: Command) =>
     command

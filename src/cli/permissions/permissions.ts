@@ -8,12 +8,11 @@ import type {
   PermissionRule,
   SessionInfo,
 } from '../../client/index.ts';
-import { patternInWords } from '../agent/asked.ts';
-import { Exit } from '../exit.ts';
-import type { Report } from '../report.ts';
-import { findSession } from '../sessions/server.ts';
-import type { Column } from '../table.ts';
-import { agoToText, toPlain } from '../texts.ts';
+import { describePattern } from '../agent/permission-prompt.ts';
+import { findSession } from '../backend/find-server.ts';
+import { Exit } from '../command-errors.ts';
+import type { Column, CommandOutput } from '../command-output.ts';
+import { escapeControls, formatAgo } from '../format.ts';
 
 const columns: readonly Column[] = [
   { title: 'ID' },
@@ -38,7 +37,7 @@ export interface ListWish {
   readonly all: boolean;
 }
 
-export async function list(client: Client, { session, all }: ListWish, report: Report): Promise<number> {
+export async function list(client: Client, { session, all }: ListWish, report: CommandOutput): Promise<number> {
   const sessions = session === undefined ? await everySession(client) : [await findSession(client, session)];
   const state = all ? {} : ({ state: 'pending' } as const);
   const permissions: (PermissionInfo & { agentKey: string })[] = [];
@@ -46,7 +45,7 @@ export async function list(client: Client, { session, all }: ListWish, report: R
     const found = await (await client.session(id)).permissions(state);
     permissions.push(...found.map((permission) => ({ ...permission, agentKey })));
   }
-  if (permissions.length === 0) await report.nothing({ permissions }, 'Nothing waits for a decision.');
+  if (permissions.length === 0) await report.empty({ permissions }, 'Nothing waits for a decision.');
   else await report.table({ permissions }, columns, permissions.map(rowOf));
   return Exit.ok;
 }
@@ -54,40 +53,40 @@ export async function list(client: Client, { session, all }: ListWish, report: R
 export async function decide(
   client: Client,
   { session, id, decision }: { session: string; id: string; decision: PermissionDecision },
-  report: Report,
+  report: CommandOutput,
 ): Promise<number> {
   const found = await client.session((await findSession(client, session)).id);
   const permission = await found.decidePermission(id, decision);
   const done = decision.decision === 'allow' ? 'Allowed' : 'Denied';
-  await report.done(permission, `${done}: ${toPlain(permission.tool)} ${toPlain(permission.summary)}`);
+  await report.success(permission, `${done}: ${escapeControls(permission.tool)} ${escapeControls(permission.summary)}`);
   return Exit.ok;
 }
 
 const EVERYWHERE = 'No rule holds in all sessions. `--session SESSION` shows those of one.';
 
-export async function listRules(client: Client, session: string | undefined, report: Report): Promise<number> {
+export async function listRules(client: Client, session: string | undefined, report: CommandOutput): Promise<number> {
   const rules = await rulesOf(client, session);
-  const rows = rules.map((rule) => [rule.id, rule.tool, patternInWords(rule), agoToText(rule.createdAt)]);
+  const rows = rules.map((rule) => [rule.id, rule.tool, describePattern(rule), formatAgo(rule.createdAt)]);
   if (rules.length === 0)
-    await report.nothing({ rules }, session === undefined ? EVERYWHERE : 'The session has no rule of its own.');
+    await report.empty({ rules }, session === undefined ? EVERYWHERE : 'The session has no rule of its own.');
   else await report.table({ rules }, ruleColumns, rows);
   return Exit.ok;
 }
 
-export async function addRule(client: Client, rule: NewRule, report: Report): Promise<number> {
+export async function addRule(client: Client, rule: NewRule, report: CommandOutput): Promise<number> {
   const made = await client.permissionRules.add(rule);
-  await report.done(made, `Allowed for good: ${toPlain(made.tool)} ${patternInWords(made)} (${made.id})`);
+  await report.success(made, `Allowed for good: ${escapeControls(made.tool)} ${describePattern(made)} (${made.id})`);
   return Exit.ok;
 }
 
 export async function removeRule(
   client: Client,
   { id, session }: { id: string; session: string | undefined },
-  report: Report,
+  report: CommandOutput,
 ): Promise<number> {
   if (session === undefined) await client.permissionRules.delete(id);
   else await (await client.session((await findSession(client, session)).id)).deletePermissionRule(id);
-  await report.done({ removed: id }, `Removed ${id}.`);
+  await report.success({ removed: id }, `Removed ${id}.`);
   return Exit.ok;
 }
 
@@ -109,5 +108,5 @@ async function everySession(client: Client): Promise<SessionInfo[]> {
 function rowOf(permission: PermissionInfo & { readonly agentKey: string }): string[] {
   const { id, agentKey, session, tool, summary, state, resolution, requestedAt } = permission;
   const [what = ''] = summary.split('\n');
-  return [id, agentKey, tool, what, resolution?.outcome ?? state, agoToText(requestedAt), session];
+  return [id, agentKey, tool, what, resolution?.outcome ?? state, formatAgo(requestedAt), session];
 }

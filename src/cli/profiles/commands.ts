@@ -1,10 +1,10 @@
 /** `cella profiles`: what people set up for coding agents, kept at a server by name. */
 
 import type { Command } from 'commander';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { type AtServer, atServer, type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
+import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
 import * as help from './help.ts';
 
 interface SetFlags extends JsonServerFlags {
@@ -14,9 +14,9 @@ interface SetFlags extends JsonServerFlags {
 export function addProfiles(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const group = defineCommand(program, 'profiles', 'what you set up for coding agents', help.profiles);
   if (!isMeant('profiles', context)) return;
-  const at: AtServer = async (flags, work) => done(await atServer(flags, context, work));
+  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
-    withServerFlags(defineCommand(group, name, summary, text));
+    addJsonServerFlags(defineCommand(group, name, summary, text));
   const named = (command: Command) => command.argument('<name>', 'its name, such as reviewer', parseText);
   const work = () => import('./profiles.ts');
 

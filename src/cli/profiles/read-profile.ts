@@ -3,7 +3,7 @@
 import { LineCounter, parseDocument } from 'yaml';
 import { type AgentProfile, parseProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { UsageError } from '../exit.ts';
+import { UsageError } from '../command-errors.ts';
 
 /** Of all that aliases stand for: a few lines of them can mean gigabytes. */
 const MOST_ALIASES = 100;

@@ -2,12 +2,11 @@
 
 import type { Command } from 'commander';
 import { settings } from '../../settings/settings-table.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { CommandOutput } from '../command-output.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { addSettings, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { Report } from '../report.ts';
-import { addSettings } from '../setting-flags.ts';
-import { dataDirOf } from '../storage-flags.ts';
+import { resolveDataDir } from '../target-options.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
@@ -21,24 +20,27 @@ interface Flags {
 export function addAgents(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'agents', 'the coding agents that are installed here: Claude', help.agents);
   if (!isMeant('agents', context)) return;
-  const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
+  const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
   const requestOf = (agent: string, flags: Flags) => ({
     agent,
-    dataDir: dataDirOf(flags, context.defaults),
+    dataDir: resolveDataDir(flags, context.defaults),
     ...(flags.version === undefined ? {} : { version: flags.version }),
   });
   addFlags(defineCommand(group, 'install', 'bring the program of an agent, with npm', help.install))
     .argument('<agent>', 'its name, like claude', parseText)
     .option('--version <version>', 'another version than the one that Cella is tested with', parseText)
     .action(async (agent: string, flags: Flags) => {
-      const [{ install }, { stoppable }] = await Promise.all([import('./programs.ts'), import('../stoppable.ts')]);
+      const [{ install }, { runAbortable: stoppable }] = await Promise.all([
+        import('./programs.ts'),
+        import('../command-lifecycle.ts'),
+      ]);
       const request = requestOf(agent, flags);
       done(await stoppable(context, (signal) => install(request, context, report(flags), signal)));
     });
   addFlags(defineCommand(group, 'list', 'all agents: versions, what is missing, and where they lie', help.list)).action(
     async (flags: Flags) => {
       const { list } = await import('./programs.ts');
-      done(await list(dataDirOf(flags, context.defaults), context, report(flags)));
+      done(await list(resolveDataDir(flags, context.defaults), context, report(flags)));
     },
   );
   addFlags(defineCommand(group, 'remove', 'remove the program of an agent', help.remove))

@@ -4,14 +4,13 @@ import { type Command, Option } from 'commander';
 import { suggest } from '../../lib/suggest.ts';
 import { serveSettings, settings } from '../../settings/settings-table.ts';
 import { describeUnknownVariable } from '../../settings/unknown-variables.ts';
-import { parseSeconds } from '../arguments.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { UsageError } from '../exit.ts';
-import { addPackageFlags } from '../package-flags.ts';
+import { UsageError } from '../command-errors.ts';
+import { CommandOutput } from '../command-output.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { addSettings } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { Report } from '../report.ts';
-import { addSettings } from '../setting-flags.ts';
-import { addStorageFlags, dataDirOf } from '../storage-flags.ts';
+import { addPackageFlags, parseSeconds } from '../session-options.ts';
+import { addStorageFlags, resolveDataDir } from '../target-options.ts';
 import * as help from './help.ts';
 import type { ServeFlags } from './request.ts';
 
@@ -78,7 +77,7 @@ function addStatus(parent: Command, context: ProgramContext, done: Done): void {
     async (_flags: Flags, command: Command) => {
       const { status } = await import('./status.ts');
       const flags: Flags = command.optsWithGlobals();
-      done(await status(dataDirOf(flags, context.defaults), context, reportOf(flags, context)));
+      done(await status(resolveDataDir(flags, context.defaults), context, reportOf(flags, context)));
     },
   );
 }
@@ -88,10 +87,13 @@ function addStop(parent: Command, context: ProgramContext, done: Done): void {
     .option('--now', 'interrupt running code at once')
     .option('--timeout <seconds>', 'how long to wait for its end (default: its --grace and a minute)', parseSeconds)
     .action(async (_flags: Flags, command: Command) => {
-      const [{ stop }, { stoppable }] = await Promise.all([import('./stop.ts'), import('../stoppable.ts')]);
+      const [{ stop }, { runAbortable: stoppable }] = await Promise.all([
+        import('./stop.ts'),
+        import('../command-lifecycle.ts'),
+      ]);
       const flags: Flags = command.optsWithGlobals();
       const { now = false, timeout: timeoutMs } = flags;
-      const request = { dataDir: dataDirOf(flags, context.defaults), now, timeoutMs };
+      const request = { dataDir: resolveDataDir(flags, context.defaults), now, timeoutMs };
       done(await stoppable(context, (signal) => stop(request, context, reportOf(flags, context), signal)));
     });
 }
@@ -100,6 +102,6 @@ function addFlags(command: Command): Command {
   return addSettings(command, [settings.dataDir, settings.config]).option('--json', 'print one JSON object');
 }
 
-function reportOf({ json = false }: Flags, { terminal }: ProgramContext): Report {
-  return new Report(terminal, { json });
+function reportOf({ json = false }: Flags, { terminal }: ProgramContext): CommandOutput {
+  return new CommandOutput(terminal, { json });
 }

@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { answerFromProcess, isStopped, settlesWithin } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { Exit } from '../command-errors.ts';
+import { runAbortable } from '../command-lifecycle.ts';
 import type { ServeRequest } from '../context.ts';
-import { Exit } from '../exit.ts';
+import { shellQuote } from '../format.ts';
 import type { ProgramContext } from '../program.ts';
-import { stoppable } from '../stoppable.ts';
-import { toWord } from '../texts.ts';
 import { greeting, startWarnings } from './greeting.ts';
 import { readReadiness } from './readiness.ts';
 
@@ -42,7 +42,7 @@ export async function detach(
   await terminal.status('Starting the server');
   const over = once(child, 'exit');
   over.catch(() => {}); // told where it is waited for
-  const exitCode = await stoppable(context, async (signal) => {
+  const exitCode = await runAbortable(context, async (signal) => {
     // Whoever gives up while it starts does not want it.
     const ended = Promise.withResolvers<void>();
     signal.addEventListener('abort', () => void endServer(child, over).then(ended.resolve));
@@ -56,7 +56,7 @@ export async function detach(
     if (!facts) throw await diedSilently(over, log);
     await terminal.out(greeting(facts, context));
     for (const warning of startWarnings(membersMay)) await terminal.errLines(warning, 'yellow');
-    const where = dataDir === context.defaults.dataDir ? '' : ` --data ${toWord(dataDir)}`;
+    const where = dataDir === context.defaults.dataDir ? '' : ` --data ${shellQuote(dataDir)}`;
     const end = `\`cella serve stop${where}\` ends it.`;
     await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. ${end}`);
     return Exit.ok;

@@ -1,9 +1,9 @@
 /** What a server that has come up tells whoever started it. */
 
 import { openFilesWarning } from '../../lib/open-files.ts';
-import type { ServedFacts } from '../context.ts';
+import type { StartedServer } from '../context.ts';
+import { shellQuote } from '../format.ts';
 import type { ProgramContext } from '../program.ts';
-import { toWord } from '../texts.ts';
 
 type About = Pick<ProgramContext, 'version' | 'defaults'>;
 
@@ -31,12 +31,12 @@ export function startWarnings(membersMay: readonly string[] | undefined): string
   return [...rootWarnings(membersMay), ...(tooFewFiles ? [tooFewFiles] : [])];
 }
 
-export function greeting({ url, dataDir, adminTokenPath, loginUrl }: ServedFacts, about: About): string {
+export function greeting({ url, dataDir, adminTokenPath, loginUrl }: StartedServer, about: About): string {
   const { version, defaults } = about;
-  const auth = `-H "Authorization: Bearer $(cat ${toWord(adminTokenPath)})"`;
+  const auth = `-H "Authorization: Bearer $(cat ${shellQuote(adminTokenPath)})"`;
   // Another terminal may not have the variable.
   const usual = dataDir === defaults.dataDir && defaults.variables?.CELLA_DATA_DIR === undefined;
-  const where = usual ? '' : ` --data ${toWord(dataDir)}`;
+  const where = usual ? '' : ` --data ${shellQuote(dataDir)}`;
   return `Cella ${version} serves ${dataDir} at ${url}
 
   log in, once:    ${loginUrl}

@@ -1,10 +1,10 @@
 /** A server in this process, until a signal or somebody who may ends it. */
 
 import { setFlagsFromString } from 'node:v8';
-import type { ServedFacts, ServeRequest } from '../context.ts';
-import { Exit } from '../exit.ts';
+import { Exit } from '../command-errors.ts';
+import { EndSignals } from '../command-lifecycle.ts';
+import type { ServeRequest, StartedServer } from '../context.ts';
 import type { ProgramContext } from '../program.ts';
-import { EndSignals } from '../signals.ts';
 import { greeting, startWarnings } from './greeting.ts';
 import { tellReadiness } from './readiness.ts';
 import { endAtSecondSignal } from './second-signal.ts';
@@ -24,7 +24,7 @@ export async function runHere(request: ServeRequest, context: ProgramContext, re
   }
   using signals = new EndSignals(context.signals);
   try {
-    const onReady = async (facts: ServedFacts) => {
+    const onReady = async (facts: StartedServer) => {
       if (readyFd === undefined) {
         await context.terminal.out(greeting(facts, context));
         for (const warning of startWarnings(request.membersMay)) await context.terminal.errLines(warning, 'yellow');

@@ -3,8 +3,8 @@
 import { closeSync, writeSync } from 'node:fs';
 import { z } from 'zod';
 import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
-import type { ServedFacts } from '../context.ts';
-import { UsageError } from '../exit.ts';
+import { UsageError } from '../command-errors.ts';
+import type { StartedServer } from '../context.ts';
 
 const isCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code);
 
@@ -15,7 +15,7 @@ const Line = z.union([
   z.object({ failed: z.object({ code: z.string(), message: z.string(), advice: z.string().optional() }) }),
 ]);
 
-type Told = { readonly ready: ServedFacts } | { readonly failed: unknown };
+type Told = { readonly ready: StartedServer } | { readonly failed: unknown };
 
 /** Once: what is told later, such as a failure after it was ready, is told to nobody here. */
 export function tellReadiness(fd: number, told: Told): void {
@@ -29,7 +29,7 @@ export function tellReadiness(fd: number, told: Told): void {
 }
 
 /** Gives where the server is, or fails as it did. Undefined where the text is no such line. */
-export function readReadiness(text: string): ServedFacts | undefined {
+export function readReadiness(text: string): StartedServer | undefined {
   const [first = ''] = text.split('\n');
   if (first === '') return undefined;
   const told = Line.parse(JSON.parse(first));

@@ -2,12 +2,11 @@
 
 import type { Setting } from '../../settings/setting.ts';
 import { type ServeSettings, serveSettings, settings } from '../../settings/settings-table.ts';
-import type { Defaults } from '../arguments.ts';
+import { UsageError } from '../command-errors.ts';
 import type { ServeRequest } from '../context.ts';
-import { UsageError } from '../exit.ts';
-import { type PackageFlags, packageOptionsOf } from '../package-flags.ts';
-import { settingOf } from '../setting-flags.ts';
-import { type StorageFlags, storagePlaceOf } from '../storage-flags.ts';
+import { resolveSetting } from '../options.ts';
+import { type Defaults, type PackageFlags, toPackageOptions } from '../session-options.ts';
+import { resolveStorage, type StorageFlags } from '../target-options.ts';
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;
 type OwnFlags = { readonly [N in keyof typeof serveSettings]?: ValueOf<(typeof serveSettings)[N]> };
@@ -24,9 +23,9 @@ const DEFAULT_GRACE_MS = 10_000;
 
 export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
   const all = serveSettings;
-  const the = <T>(setting: Setting<T>, given: T | undefined) => settingOf(setting, given, defaults);
+  const the = <T>(setting: Setting<T>, given: T | undefined) => resolveSetting(setting, given, defaults);
   return {
-    place: storagePlaceOf(flags, defaults),
+    place: resolveStorage(flags, defaults),
     address: the(all.host, flags.host) ?? '127.0.0.1',
     port: the(all.port, flags.port) ?? DEFAULT_PORT,
     insecureHttp: the(all.insecureHttp, flags.insecureHttp) ?? false,
@@ -50,7 +49,7 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       logFile: the(all.logFile, flags.logFile),
       python: the(settings.python, flags.python),
       toolFolders: the(settings.tools, flags.tools),
-      packages: packageOptionsOf(flags, defaults),
+      packages: toPackageOptions(flags, defaults),
     }),
     retention: given({
       maxAgeMs: the(all.keepDays, flags.keepDays),
@@ -80,8 +79,8 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
 }
 
 function tlsOf(flags: ServeFlags, defaults: Defaults): Pick<ServeSettings, 'tls'> {
-  const certPath = settingOf(serveSettings.tlsCert, flags.tlsCert, defaults);
-  const keyPath = settingOf(serveSettings.tlsKey, flags.tlsKey, defaults);
+  const certPath = resolveSetting(serveSettings.tlsCert, flags.tlsCert, defaults);
+  const keyPath = resolveSetting(serveSettings.tlsKey, flags.tlsKey, defaults);
   if (certPath !== undefined && keyPath !== undefined) return { tls: { certPath, keyPath } };
   if (certPath === undefined && keyPath === undefined) return {};
   throw new UsageError('--tls-cert and --tls-key go together.', 'Give both, or neither.');

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { CellaError, type Client, connect } from '../../client/index.ts';
 import { isStopped, withTimeout } from '../../lib/deadline.ts';
 import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
-import type { FolderWatch, Holder } from '../context.ts';
+import type { FolderWatch, ServerLockHolder } from '../context.ts';
 
 /** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
 const SOON_MS = 3000;
@@ -14,7 +14,7 @@ const PATIENCE_MS = 15_000;
 export type Running =
   | { readonly kind: 'answers'; readonly client: Client }
   /** A process has the folder, and nobody answers at its socket: it starts, ends, or hangs. */
-  | { readonly kind: 'silent'; readonly holder: Holder }
+  | { readonly kind: 'silent'; readonly holder: ServerLockHolder }
   /** `left`: the last one ended so that it could not tidy up. */
   | { readonly kind: 'none'; readonly left: boolean };
 

@@ -11,7 +11,7 @@
 
 import { constants } from 'node:os';
 import { Worker } from 'node:worker_threads';
-import { END_SIGNALS, SAME_SIGNAL_MS } from '../signals.ts';
+import { END_SIGNALS, SAME_SIGNAL_MS } from '../command-lifecycle.ts';
 
 /** How long the default action of the signal has to end the process, before it is killed. */
 const LONGEST_END_MS = 200;

@@ -3,10 +3,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { CellaError, type Client } from '../../client/index.ts';
 import { withTimeout } from '../../lib/deadline.ts';
-import type { FolderWatch, Holder, Servers } from '../context.ts';
-import { Exit } from '../exit.ts';
-import type { Report } from '../report.ts';
-import { durationToText } from '../texts.ts';
+import { Exit } from '../command-errors.ts';
+import type { CommandOutput } from '../command-output.ts';
+import type { FolderWatch, ServerCommands, ServerLockHolder } from '../context.ts';
+import { formatDuration } from '../format.ts';
 import { findRunning, noneText } from './running.ts';
 
 export interface StopRequest {
@@ -27,14 +27,14 @@ const EXIT_MS = 2000;
 
 export async function stop(
   { dataDir, now, timeoutMs }: StopRequest,
-  { watchFolder }: Servers,
-  report: Report,
+  { watchFolder }: ServerCommands,
+  report: CommandOutput,
   signal: AbortSignal,
 ): Promise<number> {
   await using watch = await watchFolder(dataDir);
   const running = await findRunning(dataDir, watch);
   if (running.kind === 'none') {
-    await report.done({ stopped: false, dataDir }, noneText(dataDir, running));
+    await report.success({ stopped: false, dataDir }, noneText(dataDir, running));
     return Exit.ok;
   }
   if (running.kind === 'silent') throw stuck(dataDir, running.holder, 'does not answer');
@@ -59,25 +59,25 @@ export async function stop(
     signal,
   };
   const gone = await untilGone(waiting);
-  if (!gone) throw stuck(dataDir, { pid }, `is still there after ${durationToText(patience)}`);
+  if (!gone) throw stuck(dataDir, { pid }, `is still there after ${formatDuration(patience)}`);
   const end = await telling;
   if ('untold' in end) throw untold(pid, end.untold);
   if (end.failure) throw unsaved(pid, end.failure);
   const what = gone === 'ended' ? `Process ${pid}` : `The server in process ${pid}`;
   const waitedMs = Math.round(performance.now() - began);
-  await report.done({ stopped: true, dataDir, pid, waitedMs }, `${what} has ended.`);
+  await report.success({ stopped: true, dataDir, pid, waitedMs }, `${what} has ended.`);
   return Exit.ok;
 }
 
 interface Waiting {
   readonly watch: FolderWatch;
   /** Undefined where nothing but its connection tells that it is there. */
-  readonly holder: Holder | undefined;
+  readonly holder: ServerLockHolder | undefined;
   /** Settles when the server has said how it ended, or cannot say it any more. */
   readonly telling: Promise<unknown>;
   readonly client: Client;
   readonly patience: number;
-  readonly report: Report;
+  readonly report: CommandOutput;
   readonly signal: AbortSignal;
 }
 
@@ -92,7 +92,7 @@ async function untilGone({ watch, holder, telling, client, patience, report, sig
   });
   for (;;) {
     const now = performance.now();
-    const sight = holder ? watch.look(holder) : 'ended';
+    const sight = holder ? watch.holderState(holder) : 'ended';
     if (over && sight === 'ended') return sight;
     if (sight === 'let go') letGoAt = Math.min(letGoAt, now);
     if (over && sight === 'let go' && now - letGoAt > EXIT_MS) return sight;
@@ -137,7 +137,7 @@ function untold(pid: number, cause: unknown): CellaError {
   return new CellaError('DAEMON_UNREACHABLE', message, { cause, advice });
 }
 
-function stuck(dataDir: string, { pid }: Pick<Holder, 'pid'>, what: string): CellaError {
+function stuck(dataDir: string, { pid }: Pick<ServerLockHolder, 'pid'>, what: string): CellaError {
   const way = `\`kill -9 ${pid}\` ends it, if that is what it is; what was saved is safe`;
   return new CellaError('DAEMON_RUNNING', `Process ${pid}, which has ${dataDir}, ${what}. ${way}.`);
 }

@@ -1,10 +1,10 @@
 /** `cella sessions attach`: the line editor of `cella repl`, in a session of a server. */
 
 import type { Client } from '../../client/index.ts';
+import { findSession } from '../backend/find-server.ts';
 import type { OpenOptions } from '../context.ts';
 import type { ProgramContext } from '../program.ts';
 import { repl } from '../repl.ts';
-import { findSession } from './server.ts';
 
 /** Leaving it closes nothing at the server. */
 export async function attach(client: Client, name: string, context: ProgramContext): Promise<number> {

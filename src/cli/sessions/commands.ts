@@ -2,15 +2,15 @@
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { UsageError } from '../exit.ts';
-import { collect } from '../package-flags.ts';
-import { parseText } from '../parse-text.ts';
+import type { ServerFlags } from '../backend/find-server.ts';
+import { UsageError } from '../command-errors.ts';
+import { CommandOutput } from '../command-output.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { Report } from '../report.ts';
+import { addServerFlags } from '../server-client.ts';
+import { collect } from '../session-options.ts';
 import * as help from './help.ts';
-import type { ServerFlags } from './server.ts';
-import { addServerFlags } from './server-flags.ts';
 
 type Done = (exitCode: number) => void;
 
@@ -31,7 +31,7 @@ interface LogsFlags extends Flags {
 export function addSessions(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'sessions', 'the sessions of a server', help.sessions);
   if (!isMeant('sessions', context)) return;
-  const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
+  const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
   const named = (command: Command) => command.argument('<session>', 'its id or agent key', parseText);
   addFlags(defineCommand(group, 'list', 'those that you may see', help.list))
     .option('--label <name=value>', 'only those with this label; may be repeated', collect)
@@ -83,7 +83,10 @@ function addTerminal(command: Command, context: ProgramContext, done: Done): voi
   command
     .argument('[program...]', 'a program and its arguments, instead of the shell')
     .action(async (name: string, argv: readonly string[], flags: ServerFlags) => {
-      const [{ terminal }, { stoppable }] = await Promise.all([import('./terminal.ts'), import('../stoppable.ts')]);
+      const [{ terminal }, { runAbortable: stoppable }] = await Promise.all([
+        import('./terminal.ts'),
+        import('../command-lifecycle.ts'),
+      ]);
       await using client = await server(flags, context);
       const own = context.terminal;
       done(await stoppable(context, (signal) => terminal(client, { name, argv }, { terminal: own, signal })));
@@ -95,7 +98,10 @@ function addLogs(command: Command, context: ProgramContext, done: Done): void {
     .option('--after <number>', 'only events after this one', parseNumber)
     .option('-f, --follow', 'go on with what comes')
     .action(async (name: string, flags: LogsFlags) => {
-      const [{ logs }, { stoppable }] = await Promise.all([import('./logs.ts'), import('../stoppable.ts')]);
+      const [{ logs }, { runAbortable: stoppable }] = await Promise.all([
+        import('./logs.ts'),
+        import('../command-lifecycle.ts'),
+      ]);
       const { after = 0, follow = false, json = false } = flags;
       await using client = await server(flags, context);
       const { terminal } = context;
@@ -104,7 +110,7 @@ function addLogs(command: Command, context: ProgramContext, done: Done): void {
 }
 
 async function server(flags: ServerFlags, { defaults }: ProgramContext) {
-  const { connectTo } = await import('./server.ts');
+  const { connectToServer: connectTo } = await import('../backend/find-server.ts');
   return await connectTo(flags, defaults);
 }
 

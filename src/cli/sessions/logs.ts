@@ -2,11 +2,11 @@
 
 import type { Client, ClientSession, FeedItem } from '../../client/index.ts';
 import { AgentLogEvent } from '../../protocol/agent-events.ts';
-import { Exit } from '../exit.ts';
-import type { Terminal } from '../terminal.ts';
-import { toColoured, toPlain } from '../texts.ts';
-import { AgentLog } from './agent-log.ts';
-import { findSession } from './server.ts';
+import { AgentLogPrinter } from '../agent/agent-printer.ts';
+import { findSession } from '../backend/find-server.ts';
+import { Exit } from '../command-errors.ts';
+import { escapeControls, keepColours } from '../format.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 
 export interface LogsRequest {
   readonly name: string;
@@ -22,7 +22,7 @@ export async function logs(
 ): Promise<number> {
   const session = await client.session((await findSession(client, name)).id);
   const events = follow ? session.events({ after, signal }) : pages(session, after);
-  const agents = new AgentLog();
+  const agents = new AgentLogPrinter();
   for await (const event of events) {
     if (json) await terminal.outLines(JSON.stringify(event));
     else await showEvent(event, terminal, agents);
@@ -40,16 +40,16 @@ async function* pages(session: ClientSession, after: number): AsyncGenerator<Fee
   }
 }
 
-async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog): Promise<void> {
+async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
   // Whoever looks at a log did not run the code: it has nothing to say to their screen.
-  const shown = (text: string) => (terminal.stdout.isTTY ? toColoured(text) : text);
+  const shown = (text: string) => (terminal.stdout.isTTY ? keepColours(text) : text);
   switch (event.type) {
     case 'execution_started':
       return await terminal.outLines(
         event.code
           .replace(/\n+$/, '')
           .split('\n')
-          .map((line, index) => `${index === 0 ? '>>>' : '...'} ${toPlain(line)}`)
+          .map((line, index) => `${index === 0 ? '>>>' : '...'} ${escapeControls(line)}`)
           .join('\n'),
         'bold',
       );
@@ -60,7 +60,10 @@ async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog):
     case 'output_file':
       return await terminal.outLines(`(the rest of ${event.stream} is in ${event.file.file})`, 'dim');
     case 'input_request':
-      return await terminal.outLines(event.prompt ? `(asks: ${toPlain(event.prompt)})` : '(asks for input)', 'dim');
+      return await terminal.outLines(
+        event.prompt ? `(asks: ${escapeControls(event.prompt)})` : '(asks for input)',
+        'dim',
+      );
     case 'result':
       if (event.error) await terminal.outLines(shown(event.error.traceback), 'red');
       if (event.status === 'timeout') await terminal.outLines('(stopped at its time limit)', 'red');
@@ -68,9 +71,9 @@ async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog):
       if (event.repr !== undefined) await terminal.outLines(shown(event.repr));
       return;
     case 'execution_failed':
-      return await terminal.outLines(`(${event.error.code}: ${toPlain(event.error.message)})`, 'red');
+      return await terminal.outLines(`(${event.error.code}: ${escapeControls(event.error.message)})`, 'red');
     case 'interrupted':
-      return await terminal.outLines(`(${toPlain(event.reason)})`, 'red');
+      return await terminal.outLines(`(${escapeControls(event.reason)})`, 'red');
     case 'session_state':
       return await terminal.outLines(`(${event.change.replaceAll('_', ' ')})`, 'dim');
     case 'floor':
@@ -80,7 +83,7 @@ async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog):
   }
 }
 
-async function showAgent(event: FeedItem, terminal: Terminal, agents: AgentLog): Promise<void> {
+async function showAgent(event: FeedItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
   const told = AgentLogEvent.safeParse(event);
   if (!told.success) return;
   for (const { text, style, whole } of agents.take(told.data)) {

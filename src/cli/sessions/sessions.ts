@@ -1,11 +1,10 @@
 /** The sessions of a server, listed, shown and deleted. */
 
 import type { Client, SessionInfo } from '../../client/index.ts';
-import { Exit } from '../exit.ts';
-import type { Report } from '../report.ts';
-import type { Column } from '../table.ts';
-import { agoToText, timeToText, toPlain } from '../texts.ts';
-import { findSession } from './server.ts';
+import { findSession } from '../backend/find-server.ts';
+import { Exit } from '../command-errors.ts';
+import type { Column, CommandOutput } from '../command-output.ts';
+import { escapeControls, formatAgo, formatTime } from '../format.ts';
 
 const columns: readonly Column[] = [
   { title: 'ID' },
@@ -22,14 +21,14 @@ export interface Wanted {
   readonly state?: SessionInfo['state'];
 }
 
-export async function list(client: Client, { labels, state }: Wanted, report: Report): Promise<number> {
+export async function list(client: Client, { labels, state }: Wanted, report: CommandOutput): Promise<number> {
   const sessions: SessionInfo[] = [];
   for await (const session of client.sessions.all({ labels, ...(state === undefined ? {} : { state }) })) {
     sessions.push(session);
   }
   const any = state === undefined && Object.keys(labels).length === 0;
   const none = any ? 'There are no sessions. `cella run` makes one.' : 'There is no such session.';
-  if (sessions.length === 0) await report.nothing({ sessions }, none);
+  if (sessions.length === 0) await report.empty({ sessions }, none);
   else await report.table({ sessions }, columns, sessions.map(rowFor(client, sessions)));
   return Exit.ok;
 }
@@ -39,7 +38,7 @@ function rowFor({ me }: Client, all: readonly SessionInfo[]): (session: SessionI
   const mixed = all.some(({ ownerId }) => ownerId !== me.userId);
   return ({ id, agentKey, ownerId, state, settings, updatedAt, labels }) => {
     const owner = mixed ? nameIn(ownerId) : '';
-    return [id, agentKey, owner, state, settings.executor ?? 'auto', agoToText(updatedAt), labelsToText(labels)];
+    return [id, agentKey, owner, state, settings.executor ?? 'auto', formatAgo(updatedAt), labelsToText(labels)];
   };
 }
 
@@ -48,7 +47,7 @@ function nameIn(userId: string): string {
   return userId.replace(/~.*$/, '');
 }
 
-export async function show(client: Client, name: string, report: Report): Promise<number> {
+export async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
   const session = await findSession(client, name);
   const { id, agentKey, state, queued, ownerId, labels, shares, settings, forkOf, createdAt, updatedAt } = session;
   const facts: readonly (readonly [string, string | undefined])[] = [
@@ -62,34 +61,37 @@ export async function show(client: Client, name: string, report: Report): Promis
     ['shared', shares.map(shareToText).join(', ')],
     ['fork of', forkOf],
     ['unconfirmed', session.unconfirmed && `its code reaches nothing of yours until: cella sessions confirm ${id}`],
-    ['made', timeToText(createdAt)],
-    ['settings changed', timeToText(updatedAt)],
+    ['made', formatTime(createdAt)],
+    ['settings changed', formatTime(updatedAt)],
   ];
   const width = Math.max(...facts.map(([title]) => title.length));
-  const lines = facts.flatMap(([title, text]) => (text ? [`${title.padEnd(width)}  ${toPlain(text)}`] : []));
-  await report.answer(session, lines.join('\n'));
+  const lines = facts.flatMap(([title, text]) => (text ? [`${title.padEnd(width)}  ${escapeControls(text)}`] : []));
+  await report.result(session, lines.join('\n'));
   return Exit.ok;
 }
 
-export async function confirm(client: Client, name: string, report: Report): Promise<number> {
+export async function confirm(client: Client, name: string, report: CommandOutput): Promise<number> {
   const found = await findSession(client, name);
   const { id } = found;
   if (!found.unconfirmed) {
-    await report.done(
+    await report.success(
       found,
       `${id} needs no confirmation: it is no fork of another user’s session, or was confirmed before.`,
     );
     return Exit.ok;
   }
   const session = await client.sessions.confirm(id);
-  await report.done(session, `Confirmed ${id}. Its code may use your tools, skills, artifacts, packages and agents.`);
+  await report.success(
+    session,
+    `Confirmed ${id}. Its code may use your tools, skills, artifacts, packages and agents.`,
+  );
   return Exit.ok;
 }
 
-export async function remove(client: Client, name: string, report: Report): Promise<number> {
+export async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
   const { id, agentKey } = await findSession(client, name);
   await client.sessions.delete(id);
-  await report.done({ deleted: id, agentKey }, `Deleted ${id} (${toPlain(agentKey)}).`);
+  await report.success({ deleted: id, agentKey }, `Deleted ${id} (${escapeControls(agentKey)}).`);
   return Exit.ok;
 }
 

@@ -2,8 +2,8 @@
 
 import { constants } from 'node:os';
 import type { Client, Terminal, TerminalExit, TerminalSize } from '../../client/index.ts';
-import type { Input, Output, Terminal as OwnTerminal } from '../terminal.ts';
-import { findSession } from './server.ts';
+import { findSession } from '../backend/find-server.ts';
+import type { Terminal as OwnTerminal, TerminalInput, TerminalOutput } from '../terminal/terminal.ts';
 
 export interface TerminalRequest {
   readonly name: string;
@@ -29,7 +29,7 @@ export async function terminal(
 }
 
 /** Every key goes there as it is, and so does the size; afterwards all is as it was. */
-function connectWays(remote: Terminal, stdin: Input, stdout: Output): Disposable {
+function connectWays(remote: Terminal, stdin: TerminalInput, stdout: TerminalOutput): Disposable {
   const type = (data: Uint8Array | string) => {
     stdin.pause();
     void remote.write(data).then(() => stdin.resume());
@@ -48,11 +48,11 @@ function connectWays(remote: Terminal, stdin: Input, stdout: Output): Disposable
   };
 }
 
-function sizeOf({ columns, rows }: Output): TerminalSize {
+function sizeOf({ columns, rows }: TerminalOutput): TerminalSize {
   return { cols: Math.min(columns || 80, LARGEST), rows: Math.min(rows || 24, LARGEST) };
 }
 
-function written(stdout: Output, chunk: Uint8Array): Promise<void> {
+function written(stdout: TerminalOutput, chunk: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => stdout.write(chunk, (error) => (error ? reject(error) : resolve())));
 }
 

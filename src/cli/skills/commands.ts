@@ -1,12 +1,20 @@
 /** `cella skills`: Python that agents keep for later. */
 
 import { type Command, InvalidArgumentError } from 'commander';
-import { addSessionFlags, parseSeconds, type SessionFlags, sessionOptions } from '../arguments.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { readText } from '../read-text.ts';
-import { addThingFlags, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
+import {
+  addNamespaceFlags,
+  addSessionFlags,
+  createOutput,
+  type NamespaceFlags,
+  namespacesOptions,
+  parseSeconds,
+  type SessionFlags,
+  sessionOptions,
+} from '../session-options.ts';
+import { readText } from '../terminal/line-input.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
@@ -15,38 +23,38 @@ const NAME = 'the name of the skill';
 export function addSkills(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'skills', 'Python that agents keep for later', help.skills);
   if (!isMeant('skills', context)) return;
-  const open = async (flags: ThingFlags) => {
+  const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { ...(await import('./skills.ts')), namespaces, report: reportOf(flags, context) };
+    return { ...(await import('./skills.ts')), namespaces, report: createOutput(flags, context) };
   };
-  addThingFlags(
+  addNamespaceFlags(
     defineCommand(group, 'list', 'all skills, and what is wrong with files that are none', help.list),
-  ).action(async (flags: ThingFlags) => {
+  ).action(async (flags: NamespaceFlags) => {
     const { list, report, ...opened } = await open(flags);
     await using namespaces = opened.namespaces;
     done(await list(namespaces.skills, report));
   });
-  addThingFlags(defineCommand(group, 'show', 'the source of a skill, and what it takes', help.show))
+  addNamespaceFlags(defineCommand(group, 'show', 'the source of a skill, and what it takes', help.show))
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: ThingFlags) => {
+    .action(async (name: string, flags: NamespaceFlags) => {
       const { show, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await show(namespaces.skills, name, report));
     });
-  addThingFlags(defineCommand(group, 'search', 'find skills by what they are for', help.search))
+  addNamespaceFlags(defineCommand(group, 'search', 'find skills by what they are for', help.search))
     .argument('<query...>', 'what is to be done, in plain words')
     .option('--limit <n>', 'at most so many', parseLimit, 10)
-    .action(async (query: string[], flags: ThingFlags & { limit: number }) => {
+    .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
       const { search, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await search(namespaces.skills, query.join(' '), flags.limit, report));
     });
-  addThingFlags(defineCommand(group, 'create', 'keep a skill; its source is checked, not run', help.create))
+  addNamespaceFlags(defineCommand(group, 'create', 'keep a skill; its source is checked, not run', help.create))
     .argument('<name>', NAME, parseText)
     .argument('<file>', 'Python with `async def run(...)`, or - to read it from stdin', parseText)
     .option('--description <text>', "what it is for (default: the source's own docstring)")
     .option('--replace', 'also where there is one of that name')
-    .action(async (name: string, file: string, flags: ThingFlags & { description?: string; replace?: boolean }) => {
+    .action(async (name: string, file: string, flags: NamespaceFlags & { description?: string; replace?: boolean }) => {
       const source = await readText(file, {
         stdin: context.terminal.stdin,
         advice: 'Name a Python file, or - for stdin.',
@@ -57,9 +65,9 @@ export function addSkills(program: Command, context: ProgramContext, done: Done)
       const skill = { name, source, ...(description === undefined ? {} : { description }) };
       done(await create(namespaces.skills, skill, { replace }, report));
     });
-  addThingFlags(defineCommand(group, 'delete', 'forget a skill', help.remove))
+  addNamespaceFlags(defineCommand(group, 'delete', 'forget a skill', help.remove))
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: ThingFlags) => {
+    .action(async (name: string, flags: NamespaceFlags) => {
       const { remove, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await remove(namespaces.skills, name, report));

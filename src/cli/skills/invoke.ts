@@ -2,9 +2,9 @@
 
 import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
 import type { SkillInfo } from '../../session/api.ts';
+import { type KnownParameter, parseArguments, type ValueType } from '../call-arguments.ts';
 import { markedCell } from '../chat/cell-mark.ts';
-import { UsageError } from '../exit.ts';
-import { type KnownParameter, parseArguments, type ValueType } from '../values.ts';
+import { UsageError } from '../command-errors.ts';
 
 /** Where the code has given another meaning to `skills`, this still finds them. It binds no name. */
 export function invokeCell(

@@ -1,11 +1,11 @@
 /** `cella skills run`: a skill in an agent's kernel, with what it prints as it comes. */
 
 import { eventToJson } from '../../protocol/execution-events.ts';
+import { printEvent, printNotices } from '../cells/event-printer.ts';
+import { exitCodeOf } from '../command-errors.ts';
+import { withSession } from '../command-lifecycle.ts';
 import type { OpenOptions } from '../context.ts';
-import { exitCodeOf } from '../exit.ts';
-import { showEvent, showNotices } from '../show.ts';
-import type { ThingContext } from '../thing-flags.ts';
-import { withSession } from '../with-session.ts';
+import type { NamespaceContext } from '../session-options.ts';
 import { invokeCell, parseSkillArguments } from './invoke.ts';
 
 export interface RunRequest {
@@ -17,7 +17,7 @@ export interface RunRequest {
   readonly json: boolean;
 }
 
-export async function run(request: RunRequest, context: ThingContext): Promise<number> {
+export async function run(request: RunRequest, context: NamespaceContext): Promise<number> {
   const { terminal } = context;
   const { name, words, args, json, timeoutMs } = request;
   await using namespaces = await context.openNamespaces(request.session);
@@ -28,8 +28,8 @@ export async function run(request: RunRequest, context: ThingContext): Promise<n
       if (event.type === 'input_request') await session.cancelInput(event.id, 'a skill has nobody to ask here');
       if (json) await terminal.out(`${JSON.stringify(eventToJson(event))}\n`);
       else {
-        if (event.type === 'result') await showNotices(terminal, event);
-        await showEvent(terminal, event);
+        if (event.type === 'result') await printNotices(terminal, event);
+        await printEvent(terminal, event);
       }
       if (event.type === 'result') return exitCodeOf(event);
     }

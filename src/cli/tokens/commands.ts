@@ -3,10 +3,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Scope } from '../../protocol/access-models.ts';
 import { scopes } from '../../protocol/enums.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { type AtServer, atServer, type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
+import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
@@ -26,9 +26,9 @@ const UNITS_MS = { m: 60_000, h: 3_600_000, d: 24 * 3_600_000 } as const;
 export function addTokens(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'tokens', 'the tokens that let programs into a server', help.tokens);
   if (!isMeant('tokens', context)) return;
-  const at: AtServer = async (flags, work) => done(await atServer(flags, context, work));
+  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
-    withServerFlags(defineCommand(group, name, summary, text));
+    addJsonServerFlags(defineCommand(group, name, summary, text));
   const whose = (command: Command) => command.option('--user <name>', 'of another user, for administrators', parseText);
   const work = () => import('./tokens.ts');
 

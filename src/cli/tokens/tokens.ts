@@ -1,10 +1,9 @@
 /** Tokens of a server: listed, made and revoked. */
 
 import type { Client, Scope } from '../../client/index.ts';
-import { Exit } from '../exit.ts';
-import type { Report } from '../report.ts';
-import type { Column } from '../table.ts';
-import { agoToText, timeToText, toPlain } from '../texts.ts';
+import { Exit } from '../command-errors.ts';
+import type { Column, CommandOutput } from '../command-output.ts';
+import { escapeControls, formatAgo, formatTime } from '../format.ts';
 
 const columns: readonly Column[] = [
   { title: 'ID' },
@@ -24,24 +23,24 @@ export interface TokenWish {
   readonly expires?: number;
 }
 
-export async function list(client: Client, user: string | undefined, report: Report): Promise<number> {
+export async function list(client: Client, user: string | undefined, report: CommandOutput): Promise<number> {
   const tokens = await client.tokens.list({ user });
-  if (tokens.length === 0) await report.nothing({ tokens }, 'There is no token. `cella tokens create` makes one.');
+  if (tokens.length === 0) await report.empty({ tokens }, 'There is no token. `cella tokens create` makes one.');
   const rows = tokens.map(({ id, userName, name, scopes, createdAt, lastUsedAt, expiresAt }) => [
     id,
     userName,
     name,
     scopes.join(','),
-    agoToText(createdAt),
-    lastUsedAt === undefined ? '' : agoToText(lastUsedAt),
-    expiresAt === undefined ? '' : timeToText(expiresAt),
+    formatAgo(createdAt),
+    lastUsedAt === undefined ? '' : formatAgo(lastUsedAt),
+    expiresAt === undefined ? '' : formatTime(expiresAt),
   ]);
   if (tokens.length > 0) await report.table({ tokens }, columns, rows);
   return Exit.ok;
 }
 
 /** The secret alone is on stdout, for a file or a variable. */
-export async function create(client: Client, wish: TokenWish, report: Report): Promise<number> {
+export async function create(client: Client, wish: TokenWish, report: CommandOutput): Promise<number> {
   const { name, user, scopes, expires } = wish;
   const made = await client.tokens.create({
     name,
@@ -50,15 +49,15 @@ export async function create(client: Client, wish: TokenWish, report: Report): P
     ...(expires === undefined ? {} : { expiresInMs: expires }),
   });
   const { id, userName, expiresAt, scopes: allowed } = made.info;
-  await report.answer(made, made.token);
-  const end = expiresAt === undefined ? '' : ` until ${timeToText(expiresAt)}`;
-  const what = `It lets ${toPlain(userName)} in${end}, to ${allowed.join(', ')}.`;
-  await report.aside(`${what}\nIt is shown this once. \`cella tokens revoke ${id}\` ends it.`);
+  await report.result(made, made.token);
+  const end = expiresAt === undefined ? '' : ` until ${formatTime(expiresAt)}`;
+  const what = `It lets ${escapeControls(userName)} in${end}, to ${allowed.join(', ')}.`;
+  await report.note(`${what}\nIt is shown this once. \`cella tokens revoke ${id}\` ends it.`);
   return Exit.ok;
 }
 
-export async function revoke(client: Client, id: string, report: Report): Promise<number> {
+export async function revoke(client: Client, id: string, report: CommandOutput): Promise<number> {
   await client.tokens.revoke(id);
-  await report.done({ revoked: id }, `Revoked ${id}.`);
+  await report.success({ revoked: id }, `Revoked ${id}.`);
   return Exit.ok;
 }

@@ -2,15 +2,15 @@
 
 import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
 import type { ToolsApi } from '../../session/api.ts';
-import { approver } from '../approval.ts';
+import { parseArguments } from '../call-arguments.ts';
+import { Exit } from '../command-errors.ts';
+import { withSession } from '../command-lifecycle.ts';
+import { CommandOutput } from '../command-output.ts';
 import type { OpenOptions } from '../context.ts';
-import { Exit } from '../exit.ts';
-import type { LineSource } from '../lines.ts';
-import { openLines } from '../open-lines.ts';
-import { Report } from '../report.ts';
-import type { ThingContext } from '../thing-flags.ts';
-import { parseArguments } from '../values.ts';
-import { withSession } from '../with-session.ts';
+import type { NamespaceContext } from '../session-options.ts';
+import { openLineInput } from '../terminal/line-editor.ts';
+import type { LineSource } from '../terminal/line-input.ts';
+import { approvalPrompter } from '../terminal/prompts.ts';
 
 export interface ToolWords {
   /** `NAME`, or `NAME.RECIPE`. */
@@ -27,14 +27,14 @@ export interface CallRequest extends ToolWords {
   readonly json: boolean;
 }
 
-export async function call(request: CallRequest, context: ThingContext): Promise<number> {
+export async function call(request: CallRequest, context: NamespaceContext): Promise<number> {
   const { terminal } = context;
-  const report = new Report(terminal, request);
+  const report = new CommandOutput(terminal, request);
   let lines: LineSource | undefined;
-  const approve = terminal.interactive ? { approve: approver({ terminal, lines: () => lines }) } : {};
+  const approve = terminal.interactive ? { approve: approvalPrompter({ terminal, lines: () => lines }) } : {};
   try {
     return await withSession({ ...request.session, ...approve }, context, async (session, signals) => {
-      if (terminal.interactive) lines = openLines(terminal, signals.interrupt);
+      if (terminal.interactive) lines = openLineInput(terminal, signals.interrupt);
       return await callTool(session.tools, request, report);
     });
   } finally {
@@ -42,7 +42,7 @@ export async function call(request: CallRequest, context: ThingContext): Promise
   }
 }
 
-export async function callTool(tools: ToolsApi, request: ToolWords, report: Report): Promise<number> {
+export async function callTool(tools: ToolsApi, request: ToolWords, report: CommandOutput): Promise<number> {
   const { callee, words, args, signal, approved = false } = request;
   const dot = callee.indexOf('.');
   const [name, recipe] = dot < 0 ? [callee, undefined] : [callee.slice(0, dot), callee.slice(dot + 1)];
@@ -60,7 +60,7 @@ export async function callTool(tools: ToolsApi, request: ToolWords, report: Repo
     },
   });
   const facts = { tool: tool.name, ...(recipe === undefined ? {} : { recipe }), result: valueToJson(result) };
-  if (await report.tellProgram(facts)) return Exit.ok;
+  if (await report.printJson(facts)) return Exit.ok;
   const text = resultToText(result);
   if (text !== '') await report.terminal.outLines(text);
   return Exit.ok;

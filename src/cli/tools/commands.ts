@@ -1,13 +1,21 @@
 /** `cella tools`: programs, MCP servers and HTTP requests that code can call. */
 
 import type { Command } from 'commander';
-import { addSessionFlags, type SessionFlags, sessionOptions } from '../arguments.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { readText } from '../read-text.ts';
+import {
+  addNamespaceFlags,
+  addSessionFlags,
+  addToolsFlag,
+  createOutput,
+  type NamespaceFlags,
+  namespacesOptions,
+  type SessionFlags,
+  sessionOptions,
+} from '../session-options.ts';
 import { parseLimit } from '../skills/commands.ts';
-import { addThingFlags, addToolsFlag, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
+import { readText } from '../terminal/line-input.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
@@ -21,14 +29,14 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
     help.tools,
   );
   if (!isMeant('tools', context)) return;
-  const open = async (flags: ThingFlags) => {
+  const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { ...(await import('./tools.ts')), namespaces, report: reportOf(flags, context) };
+    return { ...(await import('./tools.ts')), namespaces, report: createOutput(flags, context) };
   };
   const define = (name: string, summary: string, examples: string) =>
-    addToolsFlag(addThingFlags(defineCommand(group, name, summary, examples)));
+    addToolsFlag(addNamespaceFlags(defineCommand(group, name, summary, examples)));
   define('list', 'all tools, and what is wrong with definitions that cannot be used', help.list).action(
-    async (flags: ThingFlags) => {
+    async (flags: NamespaceFlags) => {
       const { list, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await list(namespaces.tools, report));
@@ -36,7 +44,7 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
   );
   define('show', 'what a tool takes, and its recipes', help.show)
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: ThingFlags) => {
+    .action(async (name: string, flags: NamespaceFlags) => {
       const { show, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await show(namespaces.tools, name, report));
@@ -44,7 +52,7 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
   define('search', 'find tools by what they are for', help.search)
     .argument('<query...>', 'what is to be done, in plain words')
     .option('--limit <n>', 'at most so many', parseLimit, 10)
-    .action(async (query: string[], flags: ThingFlags & { limit: number }) => {
+    .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
       const { search, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await search(namespaces.tools, query.join(' '), flags.limit, report));
@@ -52,7 +60,7 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
   define('add', 'check a definition and keep it in the storage', help.add)
     .argument('<file>', 'the definition in YAML, or - to read it from stdin', parseText)
     .option('--replace', 'also where there is one of that name')
-    .action(async (file: string, flags: ThingFlags & { replace?: boolean }) => {
+    .action(async (file: string, flags: NamespaceFlags & { replace?: boolean }) => {
       const advice = 'Name a YAML file, or - for stdin.';
       const yaml = await readText(file, { stdin: context.terminal.stdin, advice });
       const where = file === '-' ? 'the definition on stdin' : file;
@@ -62,7 +70,7 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
     });
   define('remove', 'take a definition out of the storage', help.remove)
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: ThingFlags) => {
+    .action(async (name: string, flags: NamespaceFlags) => {
       const { remove, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await remove(namespaces.tools, name, report));

@@ -3,10 +3,10 @@
 import { CellaError } from '../../protocol/errors.ts';
 import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
 import type { ToolInfo, ToolParameter, ToolsApi } from '../../session/api.ts';
-import { Exit } from '../exit.ts';
-import type { Report } from '../report.ts';
+import { Exit } from '../command-errors.ts';
+import type { CommandOutput } from '../command-output.ts';
+import { escapeControls } from '../format.ts';
 import { firstLine, paragraph } from '../skills/skills.ts';
-import { toPlain } from '../texts.ts';
 
 const columns = [
   { title: 'NAME' },
@@ -17,35 +17,32 @@ const columns = [
   { title: 'DESCRIPTION' },
 ];
 
-export async function list(tools: ToolsApi, report: Report): Promise<number> {
+export async function list(tools: ToolsApi, report: CommandOutput): Promise<number> {
   const [all, problems] = [await tools.list(), await tools.problems()];
   const facts = { tools: all, problems };
   if (all.length === 0) {
-    await report.nothing(
-      facts,
-      'There are no tools. `cella tools add FILE.yaml` adds one, --tools DIR names a folder.',
-    );
+    await report.empty(facts, 'There are no tools. `cella tools add FILE.yaml` adds one, --tools DIR names a folder.');
   } else await report.table(facts, columns, all.map(toRow));
-  await report.warn(problems.map(({ message }) => `cella: ${toPlain(message)}`));
+  await report.warn(problems.map(({ message }) => `cella: ${escapeControls(message)}`));
   return Exit.ok;
 }
 
-export async function search(tools: ToolsApi, query: string, limit: number, report: Report): Promise<number> {
+export async function search(tools: ToolsApi, query: string, limit: number, report: CommandOutput): Promise<number> {
   const found = await tools.search(query, { limit });
-  if (found.length === 0) await report.nothing({ tools: found }, 'No tool fits. `cella tools list` shows them all.');
+  if (found.length === 0) await report.empty({ tools: found }, 'No tool fits. `cella tools list` shows them all.');
   else await report.table({ tools: found }, columns, found.map(toRow));
   return Exit.ok;
 }
 
-export async function show(tools: ToolsApi, name: string, report: Report): Promise<number> {
+export async function show(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
   const tool = await tools.describe(name);
-  if (await report.tellProgram({ tool })) return Exit.ok;
+  if (await report.printJson({ tool })) return Exit.ok;
   const { terminal } = report;
   await terminal.outLines(howToCall(tool), 'bold');
   const facts = [
     tool.description === '' ? [] : [paragraph(tool.description)],
     [`${tool.kind}, runs ${placeOf(tool)}${tool.requires_approval ? ', asks a person first' : ''}`],
-    tool.tags.length === 0 ? [] : [`tags: ${tool.tags.map(toPlain).join(', ')}`],
+    tool.tags.length === 0 ? [] : [`tags: ${tool.tags.map(escapeControls).join(', ')}`],
   ].flat();
   await terminal.outLines(facts.join('\n'));
   const lines = tool.parameters.map(describeParameter);
@@ -53,7 +50,7 @@ export async function show(tools: ToolsApi, name: string, report: Report): Promi
   if (tool.recipes.length === 0) return Exit.ok;
   const recipes = tool.recipes.flatMap((recipe) => [
     `  ${signature(`${tool.name}.${recipe.name}`, recipe.parameters)}`,
-    ...(recipe.description === '' ? [] : [`      ${toPlain(firstLine(recipe.description))}`]),
+    ...(recipe.description === '' ? [] : [`      ${escapeControls(firstLine(recipe.description))}`]),
   ]);
   await terminal.outLines(`\n${tool.kind === 'mcp' ? 'Tools' : 'Recipes'}:\n${recipes.join('\n')}`);
   return Exit.ok;
@@ -63,20 +60,20 @@ export async function add(
   tools: ToolsApi,
   yaml: string,
   options: { readonly replace: boolean; readonly where: string },
-  report: Report,
+  report: CommandOutput,
 ): Promise<number> {
   const tool = await tools.add(yaml, options);
-  await report.done({ tool }, `Added the tool ${howToCall(tool)}.`);
+  await report.success({ tool }, `Added the tool ${howToCall(tool)}.`);
   return Exit.ok;
 }
 
-export async function remove(tools: ToolsApi, name: string, report: Report): Promise<number> {
+export async function remove(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
   if (!(await tools.remove(name))) {
     const known = (await tools.list()).some((tool) => tool.name === name);
     const why = known ? ' It lies in a folder, so delete its file there.' : '';
     throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}.${why}`);
   }
-  await report.done({ removed: name }, `Removed the tool ${toPlain(name)}.`);
+  await report.success({ removed: name }, `Removed the tool ${escapeControls(name)}.`);
   return Exit.ok;
 }
 
@@ -90,7 +87,7 @@ const placeOf = ({ runs_on }: ToolInfo): string => (runs_on === 'host' ? 'on the
 
 /** A server is not called itself: its tools are. */
 function howToCall({ kind, name, parameters }: ToolInfo): string {
-  return kind === 'mcp' ? `${toPlain(name)}.TOOL(...)` : signature(name, parameters);
+  return kind === 'mcp' ? `${escapeControls(name)}.TOOL(...)` : signature(name, parameters);
 }
 
 export function signature(name: string, parameters: readonly ToolParameter[]): string {
@@ -99,7 +96,7 @@ export function signature(name: string, parameters: readonly ToolParameter[]): s
     const preset = parameter.required ? '' : `=${toPython(parameter.default ?? null)}`;
     return `${stars}${parameter.name}${parameter.variadic ? '' : preset}`;
   });
-  return toPlain(`${name}(${shown.join(', ')})`);
+  return escapeControls(`${name}(${shown.join(', ')})`);
 }
 
 /** As code writes it. */
@@ -113,5 +110,5 @@ function describeParameter(parameter: ToolParameter): string {
   const typed = type === 'array' && items !== undefined ? `list of ${items}` : type;
   const choices = parameter.enum === undefined ? '' : `, one of ${parameter.enum.map(String).join(', ')}`;
   const about = description === '' ? '' : `  ${firstLine(description)}`;
-  return toPlain(`  ${name.padEnd(16)}${typed}${choices}${required ? ', required' : ''}${about}`);
+  return escapeControls(`  ${name.padEnd(16)}${typed}${choices}${required ? ', required' : ''}${about}`);
 }

@@ -3,10 +3,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Role } from '../../protocol/access-models.ts';
 import { roles } from '../../protocol/enums.ts';
-import { defineCommand, isMeant } from '../define.ts';
-import { parseText } from '../parse-text.ts';
+import { defineCommand, isMeant } from '../define-command.ts';
+import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { type AtServer, atServer, type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
+import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
 import * as help from './help.ts';
 import type { QuotaFlags } from './quotas.ts';
 
@@ -19,9 +19,9 @@ interface UserFlags extends JsonServerFlags, QuotaFlags {
 export function addUsers(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'users', 'the users of a server, their roles and quotas', help.users);
   if (!isMeant('users', context)) return;
-  const at: AtServer = async (flags, work) => done(await atServer(flags, context, work));
+  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
-    withServerFlags(defineCommand(group, name, summary, text));
+    addJsonServerFlags(defineCommand(group, name, summary, text));
   const named = (command: Command) => command.argument('<user>', 'its name or id', parseText);
   const work = () => import('./users.ts');
 

@@ -1,0 +1,212 @@
+/** One turn of a coding agent at the terminal: prints its events, asks its questions, and stops it on Ctrl-C. */
+
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { PermissionDecision } from '../../protocol/api/agent-routes.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { TurnInfo } from '../../protocol/turn.ts';
+import type { AgentApi, PromptOptions } from '../../session/api.ts';
+import { Exit } from '../command-errors.ts';
+import { escapeControlsKeepLines } from '../format.ts';
+import type { LineSource } from '../terminal/line-input.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { AgentPrinter, describeQueued } from './agent-printer.ts';
+import { ask, type PersonRequest } from './permission-prompt.ts';
+
+export interface AgentTurnContext {
+  readonly session: Pick<AgentApi, 'prompt' | 'stop' | 'decidePermission'> & { readonly id?: string };
+  readonly terminal: Terminal;
+  readonly lines: LineSource;
+  readonly json: boolean;
+  /** Aborted where the command leaves: the turn goes on. */
+  readonly leaving: AbortSignal;
+}
+
+/**
+ * What may wait for the screen, in characters of its JSON. Past it nothing is read until the screen has taken it all: a
+ * person may be away from a question for long, and a program that reads the output may be slow.
+ */
+const MAX_BUFFERED_CHARACTERS = 1_000_000;
+
+/** By how it ended. */
+const EXIT_OF_STATUS: Partial<Record<TurnInfo['status'], number>> = {
+  completed: Exit.ok,
+  cancelled: Exit.interrupted,
+  timed_out: Exit.timeout,
+};
+
+export class AgentTurn {
+  readonly #desk: AgentTurnContext;
+  readonly #rendering = new AgentPrinter();
+  readonly #asked = new Map<string, AbortController>();
+  /** One thing at a time on the screen: a question, or what happens. */
+  #screen: Promise<void> = Promise.resolve();
+  #waiting = 0;
+  #turn: string | undefined;
+  readonly #stopping = new AbortController();
+
+  constructor(desk: AgentTurnContext) {
+    this.#desk = desk;
+  }
+
+  /** Gives the exit code. */
+  async run(prompt: string, options: PromptOptions): Promise<number> {
+    const { session, leaving } = this.#desk;
+    const prompted = session.prompt(prompt, { ...options, signal: this.#stopping.signal });
+    {
+      using silence = new IdleStatus(this.#desk.terminal, () => this.#asked.size > 0);
+      for await (const event of prompted) {
+        if (leaving.aborted) break;
+        silence.broken(event);
+        this.#take(event);
+        if (this.#waiting > MAX_BUFFERED_CHARACTERS) await this.#screen;
+      }
+    }
+    // Its end may be one of the events that the server no longer has.
+    this.#askNoLonger();
+    await this.#screen;
+    if (leaving.aborted) return Exit.interrupted;
+    return EXIT_OF_STATUS[(await prompted.turn).status] ?? Exit.failed;
+  }
+
+  /** False where it was asked to stop before: whoever asks again wants to leave. */
+  stop(): boolean {
+    if (this.#stopping.signal.aborted) return false;
+    this.#stop();
+    return true;
+  }
+
+  #stop(): void {
+    this.#stopping.abort();
+    if (this.#turn === undefined) return;
+    this.#desk.session.stop({ turn: this.#turn }).catch((error) => this.#tell(() => this.#fail(error)));
+  }
+
+  #take(event: AgentLogEvent): void {
+    if ('turn' in event && event.turn !== undefined) this.#turn ??= event.turn;
+    const text = JSON.stringify(event);
+    if (this.#desk.json) this.#tell(() => this.#desk.terminal.outLines(text), text.length);
+    if (event.type === 'permission_resolved') {
+      this.#asked.get(event.id)?.abort();
+      this.#asked.delete(event.id);
+    }
+    if (event.type === 'turn_ended') this.#askNoLonger();
+    if (event.type === 'permission_requested' || event.type === 'question') this.#ask(event);
+    else if (!this.#desk.json) this.#tell(() => this.#show(event), text.length);
+  }
+
+  #tell(write: () => Promise<void>, size = 0): void {
+    this.#waiting += size;
+    this.#screen = this.#screen.then(write).finally(() => {
+      this.#waiting -= size;
+    });
+    this.#screen.catch(() => {}); // told where it is waited for
+  }
+
+  async #show(event: AgentLogEvent): Promise<void> {
+    const { terminal } = this.#desk;
+    for (const { stream, text, style, whole } of this.#rendering.take(event)) {
+      if (!whole) await terminal.out(text);
+      else if (stream === 'out') await terminal.outLines(text);
+      else await terminal.errLines(text, style);
+    }
+  }
+
+  #ask(request: PersonRequest): void {
+    const over = new AbortController();
+    this.#asked.set(request.id, over);
+    const signal = AbortSignal.any([over.signal, this.#desk.leaving]);
+    this.#tell(async () => {
+      if (signal.aborted) return;
+      const { terminal, lines } = this.#desk;
+      if (!terminal.interactive) return await this.#pointTo(request);
+      for (let done = false; !done; ) {
+        const answer = await terminal.exclusive((screen) => ask(request, { terminal: screen, lines, signal }));
+        if (signal.aborted) return;
+        if (answer === 'stop') return this.#stop();
+        if (answer === 'leave') return await this.#pointTo(request);
+        done = await this.#decide(request.id, answer);
+      }
+    });
+  }
+
+  #askNoLonger(): void {
+    for (const over of this.#asked.values()) over.abort();
+  }
+
+  /** False where it cannot be decided like that, such as with a pattern that would not allow it. */
+  async #decide(id: string, decision: PermissionDecision): Promise<boolean> {
+    try {
+      await this.#desk.session.decidePermission(id, decision);
+      return true;
+    } catch (error) {
+      await this.#fail(error);
+      return !(error instanceof CellaError && error.code === 'INVALID_REQUEST');
+    }
+  }
+
+  /** Somebody elsewhere can decide. */
+  async #pointTo({ id }: PersonRequest): Promise<void> {
+    const { id: session = 'SESSION' } = this.#desk.session;
+    await this.#desk.terminal.errLines(
+      `It waits for a decision: \`cella permissions allow ${session} ${id}\`, or deny.`,
+      'yellow',
+    );
+  }
+
+  async #fail(error: unknown): Promise<void> {
+    // The log tells who was faster.
+    if (error instanceof CellaError && error.code === 'ALREADY_RESOLVED') return;
+    await this.#desk.terminal.errLines(
+      escapeControlsKeepLines(error instanceof Error ? error.message : String(error)),
+      'red',
+    );
+  }
+}
+
+const STATUS_DELAY_MS = 700;
+const TICK_MS = 1000;
+
+class IdleStatus implements Disposable {
+  readonly #terminal: Terminal;
+  readonly #isAsking: () => boolean;
+  #doing = 'Waiting for the agent';
+  #since = Date.now();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Nothing is told while a person is asked. */
+  constructor(terminal: Terminal, isAsking: () => boolean) {
+    this.#terminal = terminal;
+    this.#isAsking = isAsking;
+    this.#wait(STATUS_DELAY_MS);
+  }
+
+  broken(event: AgentLogEvent): void {
+    if (event.type === 'turn_queued') this.#doing = describeQueued(event).replace(/\.$/, '');
+    else if (event.type === 'turn_started') this.#doing = 'Starting the agent';
+    else this.#doing = 'The agent works';
+    this.#since = Date.now();
+    this.#wait(STATUS_DELAY_MS);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#terminal.clearStatus();
+  }
+
+  #wait(ms: number): void {
+    clearTimeout(this.#timer);
+    if (!this.#terminal.stderrIsScreen) return;
+    this.#timer = setTimeout(() => this.#tell(), ms);
+    this.#timer.unref();
+  }
+
+  #tell(): void {
+    // On a line that the agent has begun, there is no room for another.
+    if (!this.#isAsking() && this.#terminal.unfinishedLine === '') {
+      const seconds = Math.round((Date.now() - this.#since) / 1000);
+      // What cannot be shown here fails again, and is told, with the first output.
+      void this.#terminal.status(`${this.#doing} … ${seconds} s`).catch(() => {});
+    }
+    this.#wait(TICK_MS);
+  }
+}

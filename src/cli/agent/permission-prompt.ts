@@ -1,0 +1,194 @@
+/** Asks the person at the terminal what a coding agent wants to know or wants permission for. */
+
+import { z } from 'zod';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { PermissionDecision } from '../../protocol/api/agent-routes.ts';
+import { escapeControls, escapeControlsKeepLines } from '../format.ts';
+import type { LineSource } from '../terminal/line-input.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { RUN_CODE } from './agent-printer.ts';
+
+export type PersonRequest = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
+
+interface PromptContext {
+  readonly terminal: Pick<Terminal, 'errLines'>;
+  readonly lines: LineSource;
+  /** Aborted where somebody else has decided, or the turn is over. */
+  readonly signal: AbortSignal;
+}
+
+/** `leave`: nobody decides here. `stop`: the turn is to stop. */
+type PersonAnswer = PermissionDecision | 'leave' | 'stop';
+
+const DENIED_REASON = 'the person who was asked did not allow it';
+
+export async function ask(request: PersonRequest, desk: PromptContext): Promise<PersonAnswer> {
+  return request.type === 'question' ? await answer(request, desk) : await decide(request, desk);
+}
+
+async function decide(request: PermissionRequest, desk: PromptContext): Promise<PersonAnswer> {
+  const { terminal } = desk;
+  const { exactly } = request;
+  const { title, text, more } = describePermission(request);
+  await terminal.errLines(title);
+  await terminal.errLines(text, 'bold');
+  if (more.length > 0) await terminal.errLines(more.join('\n'), 'dim');
+  const wider = exactly === undefined ? '' : ', (s) for this session, (a) always';
+  for (;;) {
+    const line = await read(desk, `Allow it? (y) once${wider}, (n) no: `);
+    if (typeof line === 'string' && (line === 'leave' || line === 'stop')) return line;
+    const [, word = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(line.text) ?? [];
+    switch (word.toLowerCase()) {
+      case 'y':
+      case 'yes':
+        return { decision: 'allow', scope: 'once' };
+      case 'n':
+      case 'no':
+        return await denial(rest, desk);
+      case 's':
+      case 'a': {
+        if (exactly === undefined) break;
+        const scope = word.toLowerCase() === 's' ? 'session' : 'always';
+        const pattern = await patternFor(request, scope, exactly, desk);
+        if (pattern === 'leave' || pattern === 'stop') return pattern;
+        return { decision: 'allow', scope, pattern: pattern.text };
+      }
+    }
+  }
+}
+
+/** Enter takes the very same; what the agent proposes is shown, and has to be typed. */
+async function patternFor(
+  request: PermissionRequest,
+  scope: 'session' | 'always',
+  exactly: string,
+  desk: PromptContext,
+) {
+  const { about, same } = describeRule(request, scope);
+  const { pattern: proposed } = request;
+  await desk.terminal.errLines(about, 'dim');
+  if (proposed !== undefined && proposed !== exactly) {
+    await desk.terminal.errLines(`The agent proposes the pattern ${escapeControls(proposed)}`, 'dim');
+  }
+  const line = await read(desk, `Which uses of it? [${same}] `);
+  if (typeof line === 'string') return line;
+  return { text: line.text.trim() === '' ? exactly : line.text.trim() };
+}
+
+async function denial(given: string, desk: PromptContext): Promise<PersonAnswer> {
+  if (given.trim() !== '') return { decision: 'deny', reason: given.trim() };
+  const line = await read(desk, 'Why not? The agent is told. ');
+  if (line === 'stop') return line;
+  const reason = line === 'leave' || line.text.trim() === '' ? DENIED_REASON : line.text.trim();
+  return { decision: 'deny', reason };
+}
+
+async function answer(
+  { text, options = [] }: Extract<PersonRequest, { type: 'question' }>,
+  desk: PromptContext,
+): Promise<PersonAnswer> {
+  await desk.terminal.errLines(text.split('\n').map(escapeControls).join('\n'), 'bold');
+  for (const [index, { label, description }] of options.entries()) {
+    const more = description === undefined ? '' : `: ${escapeControls(description)}`;
+    await desk.terminal.errLines(`  ${index + 1}. ${escapeControls(label)}${more}`);
+  }
+  const line = await read(desk, options.length > 0 ? 'A number, or your own words: ' : 'Your answer: ');
+  if (line === 'leave' || line === 'stop') return line;
+  const given = line.text.trim();
+  if (given === '') return { decision: 'deny', reason: 'the person did not answer' };
+  const chosen = /^\d+$/.test(given) ? options[Number(given) - 1] : undefined;
+  return { decision: 'allow', scope: 'once', text: chosen?.label ?? given };
+}
+
+async function read(
+  { lines, signal }: PromptContext,
+  prompt: string,
+): Promise<{ readonly text: string } | 'leave' | 'stop'> {
+  const line = await lines.read({ prompt, ignoreTypeahead: true, signal });
+  if (line.kind === 'line') return line;
+  return line.kind === 'interrupt' ? 'stop' : 'leave';
+}
+
+type PermissionRequest = Extract<AgentLogEvent, { type: 'permission_requested' }>;
+
+const CodeInput = z.looseObject({ code: z.string() });
+
+/** What it wants, what that is, and what else belongs to it. */
+interface PermissionText {
+  readonly title: string;
+  readonly text: string;
+  readonly more: readonly string[];
+}
+
+function describePermission(request: PermissionRequest): PermissionText {
+  const { tool, summary, exactly } = request;
+  const title =
+    tool === RUN_CODE
+      ? 'The agent wants to run this code in the session’s kernel:'
+      : `The agent wants to use ${escapeControls(tool)}:`;
+  const text = indented(summary.trimEnd(), '  ');
+  if (isAllOfInput(request)) return { title, text, more: fieldsBeside(request) };
+  const more = exactly === undefined || summary.endsWith(exactly) ? [] : [`  ${escapeControls(exactly)}`];
+  return { title, text, more };
+}
+
+interface RuleText {
+  /** Where it would hold, and what Enter and `**` stand for. */
+  readonly about: string;
+  /** What Enter stands for. */
+  readonly same: string;
+}
+
+function describeRule(request: PermissionRequest, scope: 'session' | 'always'): RuleText {
+  const { tool, exactly = '' } = request;
+  const where = scope === 'session' ? 'in this session, whoever prompts' : 'in every session where you prompt';
+  const said = (same: string, any: string) => `It holds ${where}. Enter allows ${same}, ${any}.`;
+  const every = `every use of ${escapeControls(tool)}`;
+  if (!isAllOfInput(request)) {
+    const wider = `a pattern with * allows more, and ** ${every}`;
+    return { about: said('exactly this again', wider), same: escapeControls(exactly) };
+  }
+  const same = tool === RUN_CODE ? 'this very code' : 'the very same input';
+  const any = tool === RUN_CODE ? 'any code' : every;
+  return { about: said(`${same} again and no other`, `** ${any}`), same };
+}
+
+/** On one line. What is for one piece of code shows that, and nothing of how it is compared. */
+export function describePattern({ tool, pattern }: { readonly tool: string; readonly pattern: string }): string {
+  if (pattern === '**') return '** (every use)';
+  if (tool !== RUN_CODE || /(?<!\\)(\\\\)*[*?]/.test(pattern)) return escapeControls(pattern);
+  try {
+    const { code, ...more } = CodeInput.parse(JSON.parse(withoutEscapes(pattern)));
+    const beside = Object.entries(more).map(([name, value]) => `, ${name} ${JSON.stringify(value)}`);
+    return escapeControls(`the code ${JSON.stringify(code)}${beside.join('')}`);
+  } catch {
+    return escapeControls(pattern); // somebody has typed it, and it fits nothing
+  }
+}
+
+/** A rule about it is compared with all that the tool is given, as JSON: nothing that a person would want to read. */
+function isAllOfInput({ tool, input, exactly }: PermissionRequest): boolean {
+  if (typeof input !== 'object' || input === null) return false;
+  if (exactly === undefined) return tool.startsWith('mcp__');
+  return withoutEscapes(exactly) === JSON.stringify(input);
+}
+
+function withoutEscapes(pattern: string): string {
+  return pattern.replaceAll(/\\([\\*?])/g, '$1');
+}
+
+/** All that it is given, but for what stands there already: nobody is to allow what they do not see. */
+function fieldsBeside({ input, summary }: PermissionRequest): string[] {
+  return Object.entries(input ?? {}).flatMap(([name, value]) => {
+    if (value === summary) return [];
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    return [`  ${escapeControls(name)}: ${indented(text, '    ').trimStart()}`];
+  });
+}
+
+function indented(text: string, indent: string): string {
+  return text
+    .split('\n')
+    .map((line) => `${indent}${escapeControlsKeepLines(line)}`)
+    .join('\n');
+}

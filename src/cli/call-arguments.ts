@@ -1,0 +1,109 @@
+/** Arguments of tools and skills as they are typed: name=value, by position, or one JSON object. */
+
+import type { PyValue } from '../protocol/kernel-marshal.ts';
+import { UsageError } from './command-errors.ts';
+
+export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'any';
+
+export interface KnownParameter {
+  readonly name: string;
+  readonly type: ValueType;
+  /** Of the items, where the type is `array`. */
+  readonly items?: ValueType | undefined;
+}
+
+export interface GivenArguments {
+  readonly named: Record<string, PyValue>;
+  readonly positional: PyValue[];
+}
+
+const NAMED = /^([\p{L}_][\p{L}\p{N}_]*)=([\s\S]*)$/u;
+
+/** Words without a name are given by place. A name that is given again makes a list. `json` is the whole of it as one object. */
+export function parseArguments(
+  words: readonly string[],
+  json: string | undefined,
+  parameters: readonly (KnownParameter & { readonly positional?: boolean })[],
+): GivenArguments {
+  if (json !== undefined) {
+    if (words.length === 0) return { named: parseObject(json), positional: [] };
+    throw new UsageError('Arguments are given twice.', 'Use name=value words, or --args, and not both.');
+  }
+  const named: Record<string, PyValue> = {};
+  const texts = new Map<string, string[]>();
+  const places = parameters.filter(({ positional }) => positional);
+  const positional: PyValue[] = [];
+  for (const word of words) {
+    const [, name, text = ''] = NAMED.exec(word) ?? [];
+    if (name !== undefined) texts.set(name, [...(texts.get(name) ?? []), text]);
+    else positional.push(parsePlaced(word, places[positional.length] ?? places.at(-1)));
+  }
+  for (const [name, given] of texts) {
+    const parameter = parameters.find((each) => each.name === name) ?? { name, type: 'any' as const };
+    named[name] = parseGiven(parameter, given);
+  }
+  return { named, positional };
+}
+
+function parsePlaced(word: string, parameter: KnownParameter | undefined): PyValue {
+  if (!parameter) return parseValue('argument', 'any', word);
+  const { name, type, items = 'any' } = parameter;
+  return parseValue(name, type === 'array' ? items : type, word);
+}
+
+function parseGiven({ name, type, items = 'any' }: KnownParameter, texts: readonly string[]): PyValue {
+  const [only = '', ...more] = texts;
+  if (more.length === 0 && (type !== 'array' || only.trimStart().startsWith('['))) return parseValue(name, type, only);
+  if (more.length > 0 && type !== 'array' && type !== 'any') {
+    throw new UsageError(`${name} is given ${texts.length} times, and is no list.`, 'Give it once.');
+  }
+  return texts.map((text) => parseValue(name, items, text));
+}
+
+function parseValue(name: string, type: ValueType, text: string): PyValue {
+  switch (type) {
+    case 'string':
+      return text;
+    case 'integer':
+      if (/^[+-]?\d+$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text);
+      throw argumentError(name, 'a whole number', text);
+    case 'number':
+      if (text.trim() !== '' && Number.isFinite(Number(text))) return Number(text);
+      throw argumentError(name, 'a number', text);
+    case 'boolean':
+      if (/^(true|yes|1)$/i.test(text)) return true;
+      if (/^(false|no|0)$/i.test(text)) return false;
+      throw argumentError(name, 'true or false', text);
+    case 'array':
+    case 'object': {
+      const value = parseJson(text);
+      if (Array.isArray(value) ? type === 'array' : typeof value === 'object' && value !== null && type === 'object') {
+        return value as PyValue;
+      }
+      throw argumentError(name, type === 'array' ? 'a list in JSON' : 'an object in JSON', text);
+    }
+    case 'any': {
+      const value = parseJson(text);
+      return value === undefined ? text : (value as PyValue);
+    }
+  }
+}
+
+function parseObject(text: string): Record<string, PyValue> {
+  const value = parseJson(text);
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, PyValue>;
+  throw new UsageError('--args is no JSON object.', `Write it as in --args '{"name": "value"}'.`);
+}
+
+/** Undefined where it is none. Whatever JSON holds, Python values can be. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // most words are plain text
+  }
+}
+
+function argumentError(name: string, what: string, text: string): UsageError {
+  return new UsageError(`${name} must be ${what}, and is ${JSON.stringify(text)}.`, `Write it as ${name}=VALUE.`);
+}

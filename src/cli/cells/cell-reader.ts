@@ -1,0 +1,102 @@
+/** Reads lines until they are a complete cell, and completes names in them. */
+
+import type { SessionApi } from '../../session/api.ts';
+import type { LineSource } from '../terminal/line-input.ts';
+
+type Asked = Pick<SessionApi, 'isComplete' | 'complete'>;
+
+interface Reading {
+  readonly prompts: boolean;
+}
+
+const MORE = '... ';
+
+/** Undefined where there are no more lines. */
+export async function readCell(session: Asked, lines: LineSource, { prompts }: Reading): Promise<string | undefined> {
+  for (;;) {
+    const complete = (text: string) => completeLine(session, '', text);
+    const line = await lines.read({ prompt: prompts ? '>>> ' : '', complete });
+    if (line.kind === 'interrupt' || (line.kind === 'line' && line.text.trim() === '')) continue;
+    if (line.kind !== 'line') return undefined;
+    const code = await finishCell(session, lines, line.text, { prompts });
+    if (code !== undefined) return code;
+  }
+}
+
+/** A cell that begins with these lines. Undefined where it was interrupted; the end of the lines is the end of it. */
+export async function finishCell(
+  session: Asked,
+  lines: LineSource,
+  first: string,
+  { prompts }: Reading,
+): Promise<string | undefined> {
+  let code = first;
+  while (await needsMore(session, code)) {
+    const before = code;
+    // The next line is the person's own to indent, as in Python itself.
+    const complete = (text: string) => completeLine(session, before, text);
+    const line = await lines.read({ prompt: prompts ? MORE : '', complete });
+    if (line.kind === 'interrupt') return undefined;
+    if (line.kind !== 'line') break;
+    code = `${code}\n${line.text}`;
+  }
+  return code;
+}
+
+export interface BlockOptions extends Reading {
+  /** Whether an empty line ends a block of these lines. */
+  readonly isWhole: (block: string) => Promise<boolean>;
+  readonly complete: (before: string, line: string) => ReturnType<typeof completeLine>;
+}
+
+/** Lines up to an empty one. Undefined where they were interrupted, or there are none. */
+export async function readBlock(
+  lines: LineSource,
+  { prompts, isWhole, complete }: BlockOptions,
+): Promise<string | undefined> {
+  let block = '';
+  for (;;) {
+    const before = block;
+    const line = await lines.read({ prompt: prompts ? MORE : '', complete: (text) => complete(before, text) });
+    if (line.kind === 'interrupt') return undefined;
+    const empty = line.kind === 'line' && line.text.trim() === '';
+    if (line.kind !== 'line' || (empty && (block === '' || (await isWhole(`${block}\n`))))) return block || undefined;
+    block = block === '' ? line.text : `${block}\n${line.text}`;
+  }
+}
+
+/** Several lines of Python: an empty one inside of brackets or quotes belongs to them. */
+export async function readPythonBlock(
+  session: Asked,
+  lines: LineSource,
+  { prompts }: Reading,
+): Promise<string | undefined> {
+  const isWhole = async (code: string) => !(await needsMore(session, code));
+  const complete = (before: string, line: string) => completeLine(session, before, line);
+  return await readBlock(lines, { prompts, isWhole, complete });
+}
+
+/** Invalid code counts as whole: running it tells what is wrong. */
+async function needsMore(session: Asked, code: string): Promise<boolean> {
+  try {
+    // A line of spaces, as an indented prompt leaves it, ends a block like an empty one.
+    const state = await session.isComplete(code.replace(/\n[ \t]+$/, '\n'));
+    return state.status === 'incomplete';
+  } catch {
+    // A kernel that cannot answer says why when it is to run the code.
+    return false;
+  }
+}
+
+/** What may take the place of the line's end. Nothing but spaces is indented by four more. */
+export async function completeLine(
+  session: Asked,
+  before: string,
+  line: string,
+): Promise<readonly [readonly string[], string]> {
+  if (line.trim() === '') return [[`${line}    `], line];
+  const code = before === '' ? line : `${before}\n${line}`;
+  const { matches, start } = await session.complete(code, code.length);
+  const replaced = code.slice(start);
+  return replaced.length > line.length ? [[], line] : [matches.map((match) => match.text), replaced];
+}

@@ -1,0 +1,134 @@
+/** Runs one cell after the other: prints its events, answers its input(), and hints at missing packages. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import {
+  type BackgroundEvent,
+  type ExecutionEvent,
+  eventToJson,
+  type InputRequestEvent,
+  type ResultEvent,
+  type SavedEvent,
+} from '../../protocol/execution-events.ts';
+import type { SessionApi } from '../../session/api.ts';
+import { reportFailure } from '../command-errors.ts';
+import type { Signals } from '../command-lifecycle.ts';
+import { escapeControls } from '../format.ts';
+import { LineEditor } from '../terminal/line-editor.ts';
+import type { LineSource } from '../terminal/line-input.ts';
+import { InputPrompter } from '../terminal/prompts.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { describeDenied, printEvent, printNotices } from './event-printer.ts';
+
+interface CellRunnerOptions {
+  readonly session: SessionApi;
+  readonly terminal: Terminal;
+  readonly signals: Signals;
+  readonly lines: LineSource;
+  /** Events as lines of JSON, for a program that reads. */
+  readonly json?: boolean;
+}
+
+export class CellRunner {
+  readonly #options: CellRunnerOptions;
+  #running = false;
+  #last: ResultEvent['status'] = 'ok';
+
+  constructor(options: CellRunnerOptions) {
+    this.#options = options;
+  }
+
+  /** At a terminal, Ctrl-C never ends the command: it is for what runs. */
+  interrupt(): boolean {
+    const { session, terminal } = this.#options;
+    if (this.#running) session.interrupt().catch(() => {});
+    return this.#running || terminal.interactive;
+  }
+
+  /** Undefined where the code could not be run at all, which has been told. */
+  async run(code: string): Promise<ResultEvent | undefined> {
+    const { terminal, json = false } = this.#options;
+    this.#running = true;
+    try {
+      const result = await this.#execute(code);
+      this.#last = result.status;
+      return result;
+    } catch (error) {
+      if (!(error instanceof CellaError) || error.code === 'SESSION_CLOSED') throw error;
+      await reportFailure(terminal, error, { json });
+      this.#last = 'error';
+      return undefined;
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  /** What threads, tasks and child processes tell between the cells. Resolves when the session is closed. */
+  async showBackground(): Promise<void> {
+    const { session, lines, terminal } = this.#options;
+    for await (const event of session.background()) {
+      // That names are safe is a matter of course.
+      if (event.type === 'saved') continue;
+      const write = () => this.#showBetween(event);
+      while (terminal.activeQuestion) await terminal.activeQuestion;
+      if (lines instanceof LineEditor) await lines.printAbove(write);
+      else await write();
+    }
+  }
+
+  async #execute(code: string): Promise<ResultEvent> {
+    const { session, lines, terminal, signals } = this.#options;
+    using questions = new InputPrompter({ session, lines, terminal, onInterrupt: signals.interrupt });
+    const failed = Promise.withResolvers<never>();
+    return await Promise.race([
+      failed.promise,
+      this.#perform(code, (request) => questions.ask(request).catch(failed.reject)),
+    ]);
+  }
+
+  async #perform(code: string, ask: (request: InputRequestEvent) => void): Promise<ResultEvent> {
+    const { session, terminal, signals, json } = this.#options;
+    for await (const event of session.stream(code, { inputTimeoutMs: 0 })) {
+      // What comes while the session closes is only that it closes.
+      if (signals.exitCode !== undefined) break;
+      if (event.type === 'result' && !json) await printNotices(terminal, event, { deathTold: this.#last === 'died' });
+      await this.#show(event);
+      if (event.type === 'input_request') ask(event);
+      if (event.type !== 'result') continue;
+      if (terminal.interactive && terminal.unfinishedLine !== '') await terminal.err('\n');
+      if (!json) await hintMissingPackages(event, session, terminal);
+      return event;
+    }
+    throw new Error('the execution ended without a result');
+  }
+
+  /** A line that something else would take the place of has none above a prompt. */
+  async #showBetween(event: Exclude<BackgroundEvent, SavedEvent>): Promise<void> {
+    const { terminal, json } = this.#options;
+    if (event.type === 'network_denied') {
+      return json
+        ? await terminal.out(`${JSON.stringify(event)}\n`)
+        : await terminal.errLines(describeDenied(event), 'yellow');
+    }
+    if (event.type !== 'progress' || json) return await this.#show(event);
+    await terminal.errLines(escapeControls(event.text), 'dim');
+  }
+
+  #show(event: ExecutionEvent): Promise<void> {
+    const { terminal, json } = this.#options;
+    return json ? terminal.out(`${JSON.stringify(eventToJson(event))}\n`) : printEvent(terminal, event);
+  }
+}
+
+export async function hintMissingPackages(
+  { error }: ResultEvent,
+  session: Pick<SessionApi, 'deps' | 'executor'>,
+  terminal: Terminal,
+): Promise<void> {
+  if (error?.name !== 'ModuleNotFoundError') return;
+  // The traceback has told the failure; whoever cannot be asked has nothing to add.
+  const status = await session.deps.status().catch(() => undefined);
+  if (!status || status.installed) return;
+  const flag = session.executor === 'subprocess' ? '' : ` --executor ${session.executor}`;
+  const what = `${status.requirements.join(', ')}: configured, and not all installed for this Python (${status.python})`;
+  await terminal.errLines(`cella: ${what}. \`cella deps sync${flag}\` installs what fits it.`);
+}

@@ -1,0 +1,207 @@
+/** How a command fails: exit codes, the error of a wrong command line, and how every failure is worded and printed. */
+
+import { getSystemErrorMessage } from 'node:util';
+import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+import type { ResultEvent, Status } from '../protocol/execution-events.ts';
+import { escapeControlsKeepLines } from './format.ts';
+import type { Terminal } from './terminal/terminal.ts';
+
+export const Exit = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  /** What was asked about is not there, as of a service: no failure of the command. */
+  notRunning: 3,
+  timeout: 124,
+  hangup: 129,
+  interrupted: 130,
+  killed: 137,
+  /** 128 + SIGPIPE: what a shell reports for any program whose reader went away. */
+  brokenPipe: 141,
+  terminated: 143,
+} as const;
+
+const byStatus: Record<Status, number> = {
+  ok: Exit.ok,
+  error: Exit.failed,
+  timeout: Exit.timeout,
+  interrupted: Exit.interrupted,
+  died: Exit.killed,
+};
+
+/** SystemExit ends the command as it would end Python: its code modulo 256. */
+export function exitCodeOf(result: ResultEvent): number {
+  const asked = result.error?.exitCode;
+  if (result.status === 'error' && asked !== undefined) return ((asked % 256) + 256) % 256;
+  return byStatus[result.status];
+}
+
+/** The command line cannot be used. `advice` says what to type instead. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+  readonly advice: string;
+
+  constructor(message: string, advice: string) {
+    super(message);
+    this.advice = advice;
+  }
+}
+
+function isBrokenPipe(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'EPIPE' || code === 'ERR_STREAM_DESTROYED' || code === 'ERR_STREAM_WRITE_AFTER_END';
+}
+
+export function exitCodeOfFailure(error: unknown): number {
+  if (isBrokenPipe(error)) return Exit.brokenPipe;
+  if (error instanceof UsageError) return Exit.usage;
+  return error instanceof CellaError && error.code === 'INVALID_OPTIONS' ? Exit.usage : Exit.failed;
+}
+
+interface FailureReport {
+  readonly code: string;
+  readonly message: string;
+  readonly advice: string;
+}
+
+/** Never fails itself: where nobody can be told, the exit code still says what happened. */
+export async function reportFailure(terminal: Terminal, error: unknown, { json }: { json: boolean }): Promise<number> {
+  const exitCode = exitCodeOfFailure(error);
+  // There is nobody left to tell.
+  if (isBrokenPipe(error)) return exitCode;
+  const failure = describeFailure(error);
+  const told = json
+    ? terminal.outLines(JSON.stringify({ type: 'error', ...failure }))
+    : terminal.errLines(
+        escapeControlsKeepLines(`cella: ${failure.message}${failure.advice && `\n${failure.advice}`}`),
+        'red',
+      );
+  await told.catch(() => {});
+  return exitCode;
+}
+
+function describeFailure(error: unknown): FailureReport {
+  if (error instanceof CellaError) {
+    return { code: error.code, message: messageFor(error), advice: adviceFor(error.code, error.ownAdvice) };
+  }
+  if (error instanceof UsageError) return { code: 'INVALID_OPTIONS', message: error.message, advice: error.advice };
+  if (isFailedWrite(error)) {
+    const reason = describeSystemError(error) ?? error.message;
+    return { code: 'UNEXPECTED', message: `the output could not be written: ${reason}.`, advice: '' };
+  }
+  // Nobody foresaw this one, so the place it came from is what helps.
+  const place = error instanceof Error ? error.stack : String(error);
+  return { code: 'UNEXPECTED', message: `unexpected error: ${place}`, advice: '' };
+}
+
+function isFailedWrite(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && 'syscall' in error && error.syscall === 'write';
+}
+
+/** Only where the library's own advice names what cannot be typed. */
+const CLI_ADVICE: Partial<Record<ErrorCode, string>> = {
+  INVALID_OPTIONS: 'Correct what is named; --help tells all options.',
+  PYTHON_NOT_FOUND: 'Install Python 3.9 or later, or name one with --python or CELLA_PYTHON.',
+  SANDBOX_UNAVAILABLE:
+    'Run `cella doctor` to see what is missing and how to get it. --sandbox off runs trusted code without isolation.',
+  WORKSPACE_NOT_WRITABLE:
+    "Choose a folder that this user can write to, or leave out --cwd to use the agent's own workspace.",
+  KERNEL_BUSY: 'Wait for the running code, or interrupt it.',
+  KERNEL_DIED: 'The next code begins with the names that were last saved; files stay.',
+  KERNEL_OUT_OF_MEMORY: 'Use less memory in the code, or give it more with --memory.',
+  KERNEL_CPU_LIMIT: 'Split the work: a kernel may use one day of CPU time.',
+  KERNEL_PROTOCOL:
+    "The code wrote to the kernel's own connection. The next code begins with the names that were last saved.",
+  AGENT_BUSY: 'Wait until the process that the message names has ended, or choose another key with --agent.',
+  FORK_UNSAFE: 'End the threads that the message names. Durable checkpoints (`cella checkpoints create`) do without.',
+  CHECKPOINT_NOT_FOUND: '`cella checkpoints list` shows those of an agent.',
+  CHECKPOINT_DAMAGED: 'Restore an older one; `cella checkpoints list` shows them.',
+  CHECKPOINT_TOO_LARGE: 'Delete large names in the code, and try again.',
+  NOTHING_TO_UNDO: '/restore NAME goes back to a checkpoint; /checkpoint NAME makes one.',
+  NAME_TAKEN: 'Choose another name, or add --replace.',
+  TOOL_NOT_FOUND: '`cella tools list` shows them, and tells which definitions are broken.',
+  TOOL_ARGUMENTS: '`cella tools show NAME` tells what it takes.',
+  APPROVAL_REFUSED: '`cella tools call` takes --approve where nobody can be asked.',
+  CREDENTIAL_MISSING: 'Set the variable CELLA_CREDENTIAL_NAME, with the name that the message tells in capitals.',
+  SKILL_NOT_FOUND: '`cella skills list` shows them.',
+  ARTIFACT_NOT_FOUND: '`cella artifacts list` shows them.',
+  ARTIFACT_TOO_LARGE: 'Keep it in the workspace instead.',
+  DEPS_LOCKED: 'The packages were locked with --no-runtime-deps; list and sync still work.',
+  ENGINE_UNREACHABLE:
+    'Start Docker (`systemctl start docker`) or Podman (`systemctl start podman.socket`), or name its socket with --engine, CELLA_ENGINE or DOCKER_HOST.',
+  CAPABILITY_MISSING: 'Use an executor that can do it: --executor subprocess or --executor container.',
+  STORAGE_UNREACHABLE: 'What was running goes on when it is back. --storage file does without a server.',
+  ALREADY_RESOLVED: 'Somebody was faster, or its time was over. Nothing was changed.',
+  NOT_FOUND:
+    'The `list` of the same command shows what there is; what belongs to others and is not shared with you is not listed.',
+  INVALID_REQUEST: 'Correct what the message names; --help tells what the command takes.',
+  IDEMPOTENCY_CONFLICT: 'Run the command again.',
+  EVENTS_GONE: '`cella sessions logs` tells what is still kept.',
+  CLIENT_TOO_SLOW: 'Run the command again; nothing is lost.',
+  RATE_LIMITED: 'Wait a moment, and run fewer commands at the same time.',
+  QUOTA_EXCEEDED: 'Wait where it is a rate, use less, or ask an admin for more (`cella users set`).',
+  TURN_RUNNING: 'Wait for the turn that runs, or stop it with Ctrl-C where it was begun.',
+  WORKER_OUT_OF_MEMORY: 'Ask for work that takes less memory, or make a session with more: --memory.',
+  UNAUTHENTICATED: 'Give --token-file or CELLA_TOKEN a token that works; `cella tokens create` makes one.',
+  KERNEL_CRASH_LOOP:
+    'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
+};
+
+const FLAG_OF_OPTION: Readonly<Record<string, string>> = {
+  agentKey: '--agent',
+  cwd: '--cwd',
+  dataDir: '--data',
+  engine: '--engine',
+  executor: '--executor',
+  image: '--image',
+  limits: '--memory',
+  'limits.memoryMb': '--memory',
+  'packages.index': '--index',
+  'packages.extraIndexes': '--extra-index',
+  'packages.wheelFolders': '--wheels',
+  python: '--python',
+  sandbox: '--sandbox',
+  toolFolders: '--tools',
+};
+
+/** Where the system's own words are about the call and not about what is wrong. */
+const PLAIN_SYSTEM_ERRORS: Readonly<Record<string, string>> = {
+  EEXIST: 'it is not a folder',
+  ENOTDIR: 'a part of it is not a folder',
+};
+
+/** What a program would send instead of a command; servers name it beside the command. */
+const ROUTE = /,? or (?:GET|PUT|POST|PATCH|DELETE) \/v1\/[\w/:-]+/g;
+
+/** `own` is that of the failure itself, where it has one. */
+export function adviceFor(code: ErrorCode, own?: string): string {
+  return own === undefined ? (CLI_ADVICE[code] ?? errorCodes[code].advice) : own.replace(ROUTE, '');
+}
+
+/** The same for a failure as a server tells it, whose code may be one of a later version. */
+export function adviceFromServer({ code, advice }: { readonly code: string; readonly advice: string }): string {
+  const known = isCode(code) ? code : undefined;
+  return known && errorCodes[known].advice === advice ? adviceFor(known) : advice.replace(ROUTE, '');
+}
+
+const isCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code);
+
+function messageFor({ code, message: told, cause }: CellaError): string {
+  const message = told.replaceAll(/\bexecutor: "([\w-]+)"/g, '--executor $1');
+  if (code !== 'INVALID_OPTIONS') return message;
+  const named = message.replace(/(^|: |; )([\w.]+): /g, (all, before: string, option: string) => {
+    const flag = FLAG_OF_OPTION[option];
+    return flag === undefined ? all : `${before}${flag}: `;
+  });
+  return cause instanceof Error
+    ? named.replace(cause.message, () => describeSystemError(cause) ?? cause.message)
+    : named;
+}
+
+/** What the system says of a failed call, without the call; undefined where it was no call of the system. */
+function describeSystemError(error: NodeJS.ErrnoException): string | undefined {
+  return (
+    PLAIN_SYSTEM_ERRORS[error.code ?? ''] ??
+    (error.errno === undefined ? undefined : getSystemErrorMessage(error.errno))
+  );
+}

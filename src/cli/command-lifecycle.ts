@@ -1,0 +1,137 @@
+/** Signals, abortable work, and a session that is open for one command. */
+
+import type { SessionApi } from '../session/api.ts';
+import { Exit } from './command-errors.ts';
+import type { CommandContext, OpenOptions } from './context.ts';
+
+export interface SignalSource {
+  on(signal: NodeJS.Signals, listener: () => void): unknown;
+  off(signal: NodeJS.Signals, listener: () => void): unknown;
+}
+
+/** Those that end a command. */
+export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+/** Ctrl-C reaches a process from the terminal, and again from a program such as npm that passes it on. */
+export const SAME_SIGNAL_MS = 250;
+
+/**
+ * The first signal asks for the end. From then on signals have their default action: the system ends the process at the
+ * second one, whatever the process is doing, also if its event loop stands still. In `cella serve`,
+ * serve/second-signal.ts ends it instead.
+ */
+export class EndSignals implements Disposable {
+  readonly #source: SignalSource;
+  readonly #ended = Promise.withResolvers<NodeJS.Signals>();
+  readonly #listeners: ReadonlyMap<NodeJS.Signals, () => void>;
+  #first: NodeJS.Signals | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(source: SignalSource) {
+    this.#source = source;
+    this.#listeners = new Map(END_SIGNALS.map((name) => [name, () => this.#receive(name)]));
+    for (const [name, listener] of this.#listeners) source.on(name, listener);
+  }
+
+  get ended(): Promise<NodeJS.Signals> {
+    return this.#ended.promise;
+  }
+
+  #receive(name: NodeJS.Signals): void {
+    if (this.#first === undefined) {
+      this.#first = name;
+      this.#ended.resolve(name);
+      this.#timer = setTimeout(() => this[Symbol.dispose](), SAME_SIGNAL_MS).unref();
+    } else if (name !== this.#first) {
+      this[Symbol.dispose]();
+      process.kill(process.pid, name);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    for (const [name, listener] of this.#listeners) this.#source.off(name, listener);
+  }
+}
+
+export class Signals implements Disposable {
+  readonly #source: SignalSource;
+  readonly #takeInterrupt: () => boolean;
+  readonly #ended = Promise.withResolvers<number>();
+  #exitCode: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `takeInterrupt` says true where it made use of the interrupt; otherwise the command is to end. */
+  constructor(source: SignalSource, takeInterrupt: () => boolean) {
+    this.#source = source;
+    this.#takeInterrupt = takeInterrupt;
+    source.on('SIGINT', this.interrupt);
+    source.on('SIGTERM', this.#terminate);
+    source.on('SIGHUP', this.#hangUp);
+  }
+
+  /** The exit code that was asked for from outside, once it was. */
+  get exitCode(): number | undefined {
+    return this.#exitCode;
+  }
+
+  get ended(): Promise<number> {
+    return this.#ended.promise;
+  }
+
+  /** What Ctrl-C does, for a terminal in raw mode, which sends no signal. */
+  readonly interrupt = (): void => {
+    if (!this.#takeInterrupt()) this.#end(Exit.interrupted);
+  };
+
+  readonly #terminate = (): void => this.#end(Exit.terminated);
+  readonly #hangUp = (): void => this.#end(Exit.hangup);
+
+  #end(exitCode: number): void {
+    this.#exitCode ??= exitCode;
+    this.#ended.resolve(this.#exitCode);
+    // Whoever presses Ctrl-C again while things are being closed wants out at once; so does a second signal.
+    this.#source.off('SIGINT', this.interrupt);
+    this.#timer ??= setTimeout(() => this[Symbol.dispose](), SAME_SIGNAL_MS).unref();
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#source.off('SIGINT', this.interrupt);
+    this.#source.off('SIGTERM', this.#terminate);
+    this.#source.off('SIGHUP', this.#hangUp);
+  }
+}
+
+/** Gives the exit code of the work, or that of the signal. */
+export async function runAbortable(
+  { signals: source }: CommandContext,
+  work: (signal: AbortSignal) => Promise<number>,
+): Promise<number> {
+  const stop = new AbortController();
+  using signals = new Signals(source, () => false);
+  void signals.ended.then(() => stop.abort());
+  try {
+    return await work(stop.signal);
+  } catch (error) {
+    // That it was stopped is no news to whoever stopped it.
+    if (signals.exitCode !== undefined) return signals.exitCode;
+    throw error;
+  }
+}
+
+/** Gives the exit code of the work, or that of the signal. */
+export async function withSession(
+  options: OpenOptions,
+  context: CommandContext,
+  work: (session: SessionApi, signals: Signals) => Promise<number>,
+): Promise<number> {
+  using signals = new Signals(context.signals, () => false);
+  const { terminal } = context;
+  const onProgress = (text: string) => {
+    // What cannot be shown here fails again, and is told, with the result.
+    if (terminal.stderrIsScreen) void terminal.status(text).catch(() => {});
+  };
+  await using session = await context.openSession({ onProgress, ...options });
+  if (signals.exitCode !== undefined) return signals.exitCode;
+  return await Promise.race([work(session, signals), signals.ended]);
+}

@@ -1,0 +1,67 @@
+/** Defines a command: its summary, its examples, and how a wrong use of it is reported. */
+
+import type { Command, CommanderError } from 'commander';
+import { UsageError } from './command-errors.ts';
+
+export const seeCommands = 'Run `cella --help` to see all commands.';
+
+/** Takes what Commander ends a command line with, and tells a wrong one as every other failure is told. */
+export function throwUsageError(error: CommanderError, advice: string): never {
+  if (error.exitCode === 0) throw error;
+  const message = error.code === 'commander.help' ? 'A command is missing.' : error.message.replace(/^error: /, '');
+  throw new UsageError(message, advice);
+}
+
+export function defineCommand(parent: Command, name: string, summary: string, examples: string): Command {
+  const path = [...pathOf(parent), name].join(' ');
+  const advice = `Run \`${path} --help\` to see how it is used.`;
+  const command = parent.command(name);
+  return command
+    .description(summary)
+    .helpOption('-h, --help', 'show this help')
+    .helpCommand(false)
+    .exitOverride((error) => {
+      const problem = describeMisuse(error, command, path);
+      if (problem === undefined) throwUsageError(error, advice);
+      const example = findExample(examples, path);
+      throw new UsageError(problem, example === undefined ? advice : `For example: \`${example}\`. ${advice}`);
+    })
+    .addHelpText('after', examples);
+}
+
+/** What is wrong with the arguments of a command; those that are too many stay untold, as one may be a secret. */
+function describeMisuse({ code, message }: CommanderError, command: Command, path: string): string | undefined {
+  const { registeredArguments: wanted, args } = command;
+  const missing = wanted.find((each, index) => each.required && args[index] === undefined);
+  switch (code) {
+    case 'commander.missingArgument':
+      return missing && `\`${path}\` needs <${missing.name()}>${missing.description && `: ${missing.description}`}.`;
+    case 'commander.excessArguments': {
+      const taken = wanted.map((each) => `<${each.name()}>`).join(' and ');
+      const what = taken === '' ? 'no argument' : `${taken} and no other argument`;
+      return `\`${path}\` takes ${what}; there ${args.length === 1 ? 'is one' : `are ${args.length}`}.`;
+    }
+    case 'commander.invalidArgument': {
+      const [, value, name, reason] =
+        /^error: command-argument value '(.*)' is invalid for argument '(.*?)'\. (.*)$/s.exec(message) ?? [];
+      return name && `<${name}> cannot be ${JSON.stringify(value)}. ${reason}`;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** The first that begins with the command, without what is said of it. */
+function findExample(examples: string, path: string): string | undefined {
+  const lines = examples.matchAll(/^ *\$ (.+?)(?: {2,}.*)?$/gm);
+  return [...lines].map(([, typed = '']) => typed).find((typed) => `${typed} `.startsWith(`${path} `));
+}
+
+/** Whether a command line may mean it. Of the others the name is enough: all their flags together take long to make. */
+export function isMeant(name: string, { words }: { readonly words?: readonly string[] }): boolean {
+  return words === undefined || words.includes(name);
+}
+
+function pathOf(command: Command): string[] {
+  return command.parent ? [...pathOf(command.parent), command.name()] : [command.name()];
+}

@@ -1,0 +1,102 @@
+/** Sizes, times, names and untrusted text as a terminal may show them. */
+
+import { constants } from 'node:os';
+import type { SessionApi } from '../session/api.ts';
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+export function formatSize(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`;
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < MINUTE) return `${(milliseconds / SECOND).toFixed(milliseconds < 10 * SECOND ? 1 : 0)} s`;
+  if (milliseconds < HOUR) return `${Math.floor(milliseconds / MINUTE)} min`;
+  return milliseconds < 2 * DAY ? `${Math.floor(milliseconds / HOUR)} h` : `${Math.floor(milliseconds / DAY)} days`;
+}
+
+export function formatAgo(at: number, now = Date.now()): string {
+  return `${formatDuration(Math.max(0, now - at))} ago`;
+}
+
+/** The day and the time of this machine's clock. */
+export function formatTime(at: number): string {
+  const date = new Date(at);
+  const two = (part: number) => String(part).padStart(2, '0');
+  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('-');
+  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
+}
+
+/**
+ * Text of others on one line, without anything that a terminal would obey or nobody can see. Joiners stay: people write
+ * with them.
+ */
+export function escapeControls(text: string): string {
+  const written: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+  return text
+    .toWellFormed()
+    .replace(
+      /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]/gv,
+      (character) => written[character] ?? `\\u{${character.codePointAt(0)?.toString(16)}}`,
+    );
+}
+
+/** Lines and tabs stay; nothing else that a terminal would obey. */
+export function escapeControlsKeepLines(text: string): string {
+  return text
+    .split(/(\n|\t)/)
+    .map((part) => (part === '\n' || part === '\t' ? part : escapeControls(part)))
+    .join('');
+}
+
+/** The same, with its colours, but for letters that nobody is to see. */
+export function keepColours(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what colours begin with.
+  const parts = text.replaceAll('\r\n', '\n').split(/(\u001b\[[\d;:]*m)/);
+  return parts
+    .map((part, index) => (index % 2 === 0 || hidesText(part) ? escapeControlsKeepLines(part) : part))
+    .join('');
+}
+
+/** The eighth way to write letters is that of none; the eighth of many colours is one. */
+function hidesText(style: string): boolean {
+  return /[[;]0*8[;:m]/.test(style.replace(/[345]8[;:](5[;:]\d*|2([;:]\d*){3})/g, ''));
+}
+
+/** As a word of a command line, quoted where a shell would take it apart. */
+export function shellQuote(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** How to go on with an agent, as it can be typed. */
+export function chatCommand(agentKey: string, placeFlags: string): string {
+  return `cella chat --agent ${shellQuote(agentKey)}${placeFlags}`;
+}
+
+/** Several names, the first of them where there are many. */
+export function formatNames(names: readonly string[], most = 8): string {
+  const shown = names.slice(0, most).map(escapeControls).join(', ');
+  return names.length > most ? `${shown} and ${names.length - most} more` : shown;
+}
+
+/** The name of a signal by its number. */
+export function signalName(number: number): string {
+  return Object.entries(constants.signals).find(([, each]) => each === number)?.[0] ?? `signal ${number}`;
+}
+
+export function formatCount(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? '' : 's'}`;
+}
+
+export function describeExecutor(
+  { executor, sandboxed }: Pick<SessionApi, 'executor' | 'sandboxed'>,
+  inSandbox = 'in the sandbox',
+): string {
+  if (executor === 'container') return 'in a container';
+  if (executor === 'in-process') return 'in WebAssembly, with no isolation';
+  return sandboxed ? inSandbox : 'without a sandbox';
+}

@@ -1,0 +1,73 @@
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { settings } from '../settings/settings-table.ts';
+import { addSettings, resolveSetting } from './options.ts';
+
+const flagsOf = (...words: string[]) => {
+  const { maxKernels, membersMay, tools, noFlush, logLevel, idle, redis, index, extraIndex } = settings;
+  const command = addSettings(new Command('x').exitOverride(), [
+    maxKernels,
+    membersMay,
+    tools,
+    noFlush,
+    logLevel,
+    idle,
+    redis,
+    index,
+    extraIndex,
+  ]);
+  command.configureOutput({ writeErr: () => {} });
+  return command.parse(words, { from: 'user' }).opts();
+};
+
+describe('flags from the table', () => {
+  it('have the values of their kind', () => {
+    const words = ['--max-kernels', '8', '--tools', 'a:b', '--tools', 'c', '--members-may', 'network,folders'];
+    expect(flagsOf(...words, '--no-flush', '--idle', '0.5')).toEqual({
+      maxKernels: 8,
+      tools: ['a:b', 'c'],
+      membersMay: ['network', 'folders'],
+      flush: false,
+      idle: 500,
+    });
+  });
+
+  it.each([
+    [['--max-kernels', '0'], 'a whole number from 1'],
+    [['--members-may', 'fly'], 'knows no "fly"'],
+    [['--log-level', 'loud'], 'debug, info'],
+    [['--tools', ''], 'must not be empty'],
+    [['--idle', '-1'], 'seconds above 0'],
+  ])('refuse %j', (words, problem) => expect(() => flagsOf(...words)).toThrow(problem));
+
+  it.each([
+    ['--redis', 'redis://:hush@127.0.0.1', 'CELLA_REDIS'],
+    ['--redis', 'rediss://ada:hush@127.0.0.1:6379/1', 'CELLA_REDIS'],
+    ['--index', 'https://hush@packages.example/simple', 'CELLA_INDEX'],
+    ['--extra-index', 'https://ada:hush@packages.example/simple', 'CELLA_EXTRA_INDEX'],
+  ])('refuse %s with a password, do not repeat it, and say where it can stand', (flag, address, variable) => {
+    let refusal: unknown;
+    try {
+      flagsOf(flag, address);
+    } catch (error) {
+      refusal = error;
+    }
+    expect(refusal).toMatchObject({ message: expect.not.stringContaining('hush'), advice: expect.any(String) });
+    expect(refusal).toMatchObject({ advice: expect.stringContaining(variable) });
+  });
+});
+
+describe('settingOf', () => {
+  it('is the flag, else the variable, else nothing', () => {
+    const variables = { CELLA_PORT: '80' };
+    expect(resolveSetting(settings.port, 1, { variables })).toBe(1);
+    expect(resolveSetting(settings.port, undefined, { variables })).toBe(80);
+    expect(resolveSetting(settings.port, undefined, {})).toBeUndefined();
+  });
+
+  it('names the variable that is wrong, and the flag to use instead', () => {
+    const read = () => resolveSetting(settings.port, undefined, { variables: { CELLA_PORT: 'http' } });
+    expect(read).toThrow('CELLA_PORT is "http". It must be a port');
+    expect(read).toThrow(expect.objectContaining({ advice: 'Correct it, or use --port.' }));
+  });
+});

@@ -1,0 +1,91 @@
+/** Commander options made from the table of settings, and parsers for values of options. */
+
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { holdsPassword, type Setting } from '../settings/setting.ts';
+import { UsageError } from './command-errors.ts';
+
+interface SettingWording {
+  /** Where a command means it in its own way. */
+  readonly about?: string;
+  readonly otherwise?: string;
+  readonly group?: string;
+}
+
+export function addSetting<T>(command: Command, setting: Setting<T>, wording: SettingWording = {}): Command {
+  const { type: kind, flag = '' } = setting;
+  const option = new Option(flag, describeSetting(setting, wording));
+  if (wording.group !== undefined) option.helpGroup(wording.group);
+  if (kind.choices) option.choices(kind.choices);
+  else if (kind.fileType !== 'switch') option.argParser(settingParser(setting));
+  return command.addOption(option);
+}
+
+export function addSettings(command: Command, all: readonly Setting[], wording: SettingWording = {}): Command {
+  for (const setting of all) addSetting(command, setting, wording);
+  return command;
+}
+
+function describeSetting(
+  { description: about, variable, defaultText: otherwise, type: kind }: Setting,
+  wording: SettingWording,
+): string {
+  const last = wording.otherwise ?? otherwise;
+  const value = kind.fileType === 'switch' ? `${variable}=1` : variable;
+  return `${wording.about ?? about} (default: ${value}${last === '' ? '' : `, else ${last}`})`;
+}
+
+/** A list may be given several times; a part of it is no list of its own, unless commas say so. */
+function settingParser<T>(setting: Setting<T>): (text: string, before: unknown) => unknown {
+  const { type: kind } = setting;
+  return (text, before) => {
+    if (text === '') throw new InvalidArgumentError('It must not be empty.');
+    rejectVisiblePassword(setting, text);
+    try {
+      if (kind.fileType !== 'list') return kind.parse(text);
+      const parts = kind.separator === ',' ? kind.parse(text) : [text];
+      return [before ?? [], parts].flat();
+    } catch (error) {
+      throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    }
+  };
+}
+
+/** Every user of a machine can read the arguments of a process, for as long as it runs. */
+function rejectVisiblePassword({ mayHoldPassword, flag = '', variable, key }: Setting, text: string): void {
+  if (!mayHoldPassword || !holdsPassword(text)) return;
+  // commander's own error would show the value.
+  throw new UsageError(
+    `The address after ${flag.replace(/ .*/, '')} holds a password, and every user of this machine can read arguments.`,
+    `Set it in ${variable}, or as \`${key}\` in a config file.`,
+  );
+}
+
+/** What stands in for flags: variables, and what a config file says in their place. */
+export interface SettingVariables {
+  readonly variables?: Readonly<Record<string, string>> | undefined;
+}
+
+/** A flag wins over a variable, and that over the config file; undefined where none of them says anything. */
+export function resolveSetting<T>(
+  { variable = '', flag = '', type: kind }: Setting<T>,
+  given: T | undefined,
+  { variables = {} }: SettingVariables,
+): T | undefined {
+  const text = variables[variable];
+  if (given !== undefined || text === undefined) return given;
+  try {
+    return kind.parse(text);
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error);
+    throw new UsageError(
+      `${variable} is ${JSON.stringify(text)}. ${problem}`,
+      `Correct it, or use ${flag.replace(/ .*/, '')}.`,
+    );
+  }
+}
+
+/** An empty folder would be this one, and an empty name none: both come from a variable that is not set. */
+export function parseText(text: string): string {
+  if (text !== '') return text;
+  throw new InvalidArgumentError('It must not be empty.');
+}

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import {
+  parseMegabytes,
+  parseNetwork,
+  parseSeconds,
+  sessionOptions,
+  toExecutorOptions,
+  toPackageOptions,
+} from './session-options.ts';
+
+const defaults = { agentKey: undefined, dataDir: '/data', python: undefined, autoSh: false };
+
+describe('parseSeconds', () => {
+  it.each([
+    ['1', 1000],
+    ['0.5', 500],
+    ['.25', 250],
+    ['3.', 3000],
+    ['0.0001', 1],
+  ])('%s is %i ms', (text, milliseconds) => expect(parseSeconds(text)).toBe(milliseconds));
+
+  it.each(['0', '0.0', '-1', '', '.', 'x', '1s', '1e3', 'Infinity', '0x10', '9999999'])('refuses %j', (text) => {
+    expect(() => parseSeconds(text)).toThrow('a number of seconds above 0');
+  });
+});
+
+describe('parseMegabytes', () => {
+  it('takes whole numbers', () => expect(parseMegabytes('512')).toBe(512));
+  it.each(['31', '0', '64.5', '-64', '', 'lots', '9999999'])('refuses %j', (text) => {
+    expect(() => parseMegabytes(text)).toThrow('a whole number of megabytes');
+  });
+});
+
+describe('sessionOptions', () => {
+  it('asks for a sandbox where nothing is said', () => {
+    expect(sessionOptions({}, defaults)).toEqual({ dataDir: '/data', sandbox: 'on' });
+  });
+
+  it('lets a flag win over the environment', () => {
+    const environment = { agentKey: 'env', dataDir: '/env', python: 'python-env', autoSh: false };
+    expect(sessionOptions({}, environment)).toMatchObject({ agentKey: 'env', dataDir: '/env', python: 'python-env' });
+    const flags = { agent: 'flag', data: '/flag', python: 'python-flag' };
+    const won = { agentKey: 'flag', dataDir: '/flag', python: 'python-flag' };
+    expect(sessionOptions(flags, environment)).toMatchObject(won);
+  });
+
+  it('hands limits and folders on', () => {
+    const options = sessionOptions({ memory: 64, cwd: 'here', network: 'host' }, defaults);
+    expect(options).toMatchObject({
+      limits: { memoryMb: 64 },
+      cwd: `${process.cwd()}/here`,
+      sandbox: { network: 'host' },
+    });
+  });
+
+  it('leaves the Python of the environment to the executors that use one', () => {
+    const environment = { ...defaults, python: 'python-env', executor: 'in-process' };
+    expect(sessionOptions({}, environment)).toEqual({ dataDir: '/data', executor: 'in-process', sandbox: 'on' });
+    expect(sessionOptions({ executor: 'subprocess' }, environment)).toMatchObject({ python: 'python-env' });
+    expect(sessionOptions({ python: 'mine' }, environment)).toMatchObject({ python: 'mine' });
+  });
+
+  it('does not promise what it cannot keep: no network without a sandbox', () => {
+    expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing keeps the code');
+    expect(() => sessionOptions({ sandbox: 'off', network: { allow: ['a.org'] } }, defaults)).toThrow('nothing keeps');
+    expect(sessionOptions({ sandbox: 'off', network: 'host' }, defaults).sandbox).toBe('off');
+  });
+
+  it('reads a network: none, all of it, or some hosts in their one spelling', () => {
+    expect(parseNetwork('none')).toBe('none');
+    expect(parseNetwork('host')).toBe('host');
+    expect(parseNetwork('allow:PyPI.org,*.example.org:8443')).toEqual({ allow: ['pypi.org', '*.example.org:8443'] });
+    expect(sessionOptions({ network: { allow: ['a.org'] } }, defaults).sandbox).toEqual({
+      network: { allow: ['a.org'] },
+    });
+    for (const text of ['', 'all', 'allow:', 'allow:a.org,', 'allow:http://a.org', 'allow:*', 'a.org']) {
+      expect(() => parseNetwork(text)).toThrow(/Allowed choices are none, host|is not a host such as/);
+    }
+  });
+
+  it('does not promise what it cannot keep: a limit of memory without a sandbox', () => {
+    expect(() => sessionOptions({ sandbox: 'off', memory: 64 }, defaults)).toThrow('nothing limits the memory');
+    expect(sessionOptions({ sandbox: 'on', memory: 64 }, defaults).limits).toEqual({ memoryMb: 64 });
+  });
+});
+
+const variables = { executor: 'container', image: 'env', engine: 'unix:///env.sock' };
+
+describe('executorOptionsOf', () => {
+  it('says nothing where nothing is said', () => expect(toExecutorOptions({}, {})).toEqual({}));
+
+  it('lets flags win over variables', () => {
+    expect(toExecutorOptions({}, variables)).toEqual({
+      executor: 'container',
+      image: 'env',
+      engine: 'unix:///env.sock',
+    });
+    const flags = { executor: 'container', image: 'mine', engine: 'unix:///run/podman/podman.sock' } as const;
+    expect(toExecutorOptions(flags, variables)).toEqual(flags);
+  });
+
+  it('leaves variables about containers out where another executor is chosen', () => {
+    expect(toExecutorOptions({ executor: 'in-process' }, variables)).toEqual({ executor: 'in-process' });
+    expect(toExecutorOptions({}, { ...variables, executor: undefined })).toEqual({});
+  });
+
+  it.each([
+    [{ image: 'mine' }, '--image means nothing to the executor auto'],
+    [{ executor: 'subprocess', engine: 'unix:///x' } as const, '--engine means nothing to the executor subprocess'],
+    [{ executor: 'in-process', image: 'mine' } as const, '--image means nothing to the executor in-process'],
+  ])('refuses %j', (flags, problem) => expect(() => toExecutorOptions(flags, {})).toThrow(problem));
+
+  it('tells a variable that names no executor', () => {
+    const wrong = () => toExecutorOptions({}, { executor: 'docker' });
+    expect(wrong).toThrow('CELLA_EXECUTOR is "docker"');
+    expect(toExecutorOptions({ executor: 'subprocess' }, { executor: 'docker' })).toEqual({ executor: 'subprocess' });
+  });
+});
+
+const index = 'https://packages.example/simple';
+
+describe('packageOptionsOf', () => {
+  it('says nothing where nothing is said', () => expect(toPackageOptions({}, {})).toBeUndefined());
+
+  it('lets flags win over variables', () => {
+    const packages = { index: 'https://env.example/', wheelFolders: ['/env'], noIndex: true };
+    expect(toPackageOptions({ index, wheels: ['here'] }, { packages })).toEqual({
+      index,
+      extraIndexes: [],
+      wheelFolders: [`${process.cwd()}/here`],
+      noIndex: false,
+    });
+    expect(toPackageOptions({}, { packages })).toEqual({ extraIndexes: [], wheelFolders: ['/env'], noIndex: true });
+  });
+
+  it('--no-index leaves out the index of the environment', () => {
+    const packages = { index, extraIndexes: [index] };
+    expect(toPackageOptions({ index: false }, { packages })).toEqual({
+      extraIndexes: [],
+      wheelFolders: [],
+      noIndex: true,
+    });
+    expect(() => toPackageOptions({ index: false, extraIndex: [index] }, {})).toThrow('--no-index');
+  });
+
+  it.each(['nonsense', 'file:///x', 'https://user:s3cret@host/?q'])('refuses %s, and does not repeat it', (wrong) => {
+    expect(() => toPackageOptions({ index: wrong }, {})).toThrow('no http or https URL');
+    expect(() => toPackageOptions({ index: wrong }, {})).not.toThrow('s3cret');
+  });
+});

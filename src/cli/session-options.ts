@@ -1,0 +1,384 @@
+/** Flags about sessions and namespaces (where the code runs, packages, executor), and the options that they become. */
+
+import { resolve } from 'node:path';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { executorKinds, isReservedKey } from '../protocol/enums.ts';
+import { formatAllowedHost, parseAllowedHost } from '../protocol/network-hosts.ts';
+import type { ExecuteOptions } from '../session/api.ts';
+import { settings } from '../settings/settings-table.ts';
+import type { UnknownVariable } from '../settings/unknown-variables.ts';
+import { seconds } from '../settings/value-types.ts';
+import { UsageError } from './command-errors.ts';
+import { CommandOutput } from './command-output.ts';
+import type {
+  CommandContext,
+  ExecutorChoice,
+  ExecutorOptions,
+  NamespaceTarget,
+  NetworkChoice,
+  OpenOptions,
+  PackageOptions,
+  StorageAccess,
+} from './context.ts';
+import { addSetting, addSettings, parseText, type SettingVariables } from './options.ts';
+import {
+  addStorageFlags,
+  addTargetFlags,
+  resolveTarget,
+  type TargetDefaults,
+  type TargetFlags,
+} from './target-options.ts';
+
+export interface SessionFlags extends TargetFlags, PackageFlags, ExecutorFlags {
+  readonly agent?: string;
+  readonly cwd?: string;
+  readonly python?: string;
+  readonly sandbox?: 'on' | 'off';
+  readonly network?: NetworkChoice;
+  readonly memory?: number;
+  readonly tools?: readonly string[];
+  readonly syncDeps?: boolean;
+  readonly runtimeDeps?: boolean;
+}
+
+/** What stands in for a flag that is not given. */
+export interface Defaults extends TargetDefaults, PackageDefaults, ExecutorDefaults, SettingVariables {
+  readonly agentKey: string | undefined;
+  readonly python: string | undefined;
+  readonly toolFolders?: readonly string[] | undefined;
+  /** Whether a chat runs shell commands without asking. */
+  readonly autoSh: boolean;
+  readonly strayVariables?: readonly UnknownVariable[];
+}
+
+export function addAgentKeyFlags(command: Command): Command {
+  return addTargetFlags(addSetting(command, settings.agentKey));
+}
+
+export function addSessionFlags(command: Command): Command {
+  return addRuntimeFlags(addAgentKeyFlags(command));
+}
+
+/** Where and how the code works. */
+export function addRuntimeFlags(command: Command): Command {
+  const packages = (name: string, about: string) => new Option(name, about).helpGroup('Packages:');
+  command.option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText);
+  addSetting(command, settings.python)
+    .addOption(
+      new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']),
+    )
+    .addOption(
+      new Option('--network <none|host|allow:HOSTS>', 'no network, that of this machine, or some hosts').argParser(
+        parseNetwork,
+      ),
+    )
+    .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
+  addSetting(command, settings.tools)
+    .addOption(packages('--sync-deps', 'install the configured packages before the code runs'))
+    .addOption(packages('--no-runtime-deps', 'the code may not add or remove packages'));
+  return addPackageFlags(addExecutorFlags(command));
+}
+
+/** As a session takes it: a key of nothing but spaces is none. */
+export function resolveAgentKey(flags: Pick<SessionFlags, 'agent'>, defaults: Defaults): string {
+  const key = givenAgentKey(flags, defaults) ?? '';
+  return key.trim() === '' ? 'default' : key;
+}
+
+/** Undefined where nobody says anything. */
+function givenAgentKey(
+  flags: { readonly agent?: string },
+  { agentKey }: Pick<Defaults, 'agentKey'>,
+): string | undefined {
+  const key = flags.agent ?? agentKey;
+  if (key === undefined || !isReservedKey(key)) return key;
+  throw new UsageError(
+    `The agent key ${JSON.stringify(key)} begins with ~, which the keys of a server's users do.`,
+    `Choose another with ${flags.agent === undefined ? 'CELLA_AGENT_KEY' : '--agent'}.`,
+  );
+}
+
+export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOptions {
+  const agentKey = givenAgentKey(flags, defaults);
+  const executor = toExecutorOptions(flags, defaults);
+  const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
+  const packages = toPackageOptions(flags, defaults);
+  const toolFolders = flags.tools ?? defaults.toolFolders;
+  const typed = explicitFlags(flags);
+  return {
+    ...(agentKey === undefined ? {} : { agentKey }),
+    ...(python === undefined ? {} : { python }),
+    ...(flags.cwd === undefined ? {} : { cwd: resolve(flags.cwd) }),
+    ...(flags.memory === undefined ? {} : { limits: { memoryMb: flags.memory } }),
+    ...(packages === undefined ? {} : { packages }),
+    ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
+    ...(flags.syncDeps ? { syncDepsOnStart: true } : {}),
+    ...(flags.runtimeDeps === false ? { allowRuntimeDeps: false } : {}),
+    ...(typed.length === 0 ? {} : { typed }),
+    ...resolveTarget(flags, defaults),
+    ...executor,
+    sandbox: toSandboxOption(flags, executor),
+  };
+}
+
+function toSandboxOption(
+  { sandbox = 'on', network, memory }: SessionFlags,
+  { executor }: ExecutorOptions,
+): OpenOptions['sandbox'] {
+  if (executor === 'in-process' && network !== undefined) {
+    throw new UsageError(
+      'The executor in-process has no sandbox, and with it no network of its own.',
+      'Leave out --network, or choose another executor.',
+    );
+  }
+  if (sandbox === 'on') return network === undefined ? 'on' : { network };
+  if (memory !== undefined) {
+    throw new UsageError(
+      'Without the sandbox, nothing limits the memory of the code.',
+      'Leave out --memory, or leave out --sandbox off.',
+    );
+  }
+  if (network !== undefined && network !== 'host') {
+    throw new UsageError(
+      'Without the sandbox, nothing keeps the code from the network.',
+      `Leave out --network${network === 'none' ? ' none' : ''}, or leave out --sandbox off.`,
+    );
+  }
+  return 'off';
+}
+
+/** `none`, `host`, or `allow:` with names of hosts between commas. */
+export function parseNetwork(text: string): NetworkChoice {
+  if (text === 'none' || text === 'host') return text;
+  const hosts = /^allow:(.*)$/s.exec(text)?.[1]?.split(',');
+  if (!hosts)
+    throw new InvalidArgumentError(
+      'Allowed choices are none, host, and allow: with hosts, such as allow:pypi.org,*.example.org.',
+    );
+  const allow = hosts.map((text) => {
+    const host = parseAllowedHost(text);
+    if (host) return formatAllowedHost(host);
+    const examples = 'example.org, *.example.org, example.org:8443 or 10.0.0.5:5432';
+    throw new InvalidArgumentError(`${JSON.stringify(text)} is not a host such as ${examples}.`);
+  });
+  return { allow };
+}
+
+export function parseProgram(code: string, before: string | undefined): string {
+  if (before === undefined) return code;
+  throw new InvalidArgumentError('Only one program can run, and there is a -c before this one.');
+}
+
+/** What becomes of the changes of a program. One that waits to be decided has nobody at a command line who could. */
+export type RunTransaction = Exclude<NonNullable<ExecuteOptions['transaction']>, 'explicit'>;
+
+const transactions: readonly RunTransaction[] = [
+  'commit_always',
+  'commit_on_success',
+  'rollback_on_failure',
+  'rollback_always',
+];
+
+export function parseTransaction(text: string): RunTransaction {
+  const policy = transactions.find((each) => each === text);
+  if (policy) return policy;
+  const choices = `Allowed choices are ${transactions.join(', ')}.`;
+  if (text !== 'explicit') throw new InvalidArgumentError(choices);
+  throw new InvalidArgumentError(
+    `It waits for somebody to commit or roll back, and this command has ended by then. ${choices}`,
+  );
+}
+
+/** Seconds as people write them, to whole milliseconds. */
+export function parseSeconds(text: string): number {
+  try {
+    return seconds.parse(text);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+export function parseMegabytes(text: string): number {
+  const megabytes = /^\d+$/.test(text) ? Number(text) : 0;
+  if (megabytes >= 32 && megabytes <= 1_048_576) return megabytes;
+  throw new InvalidArgumentError('It must be a whole number of megabytes, from 32 to 1048576, such as 512.');
+}
+
+export interface NamespaceFlags extends TargetFlags, PackageFlags, ExecutorFlags {
+  readonly agent?: string;
+  readonly python?: string;
+  readonly tools?: readonly string[];
+  readonly json?: boolean;
+}
+
+export function addNamespaceFlags(command: Command): Command {
+  return addLocalNamespaceFlags(addTargetFlags(command.option('--json', 'print one JSON object')));
+}
+
+/** For what works on storages, and with no server. */
+export function addStorageNamespaceFlags(command: Command): Command {
+  return addLocalNamespaceFlags(addStorageFlags(command.option('--json', 'print one JSON object')));
+}
+
+function addLocalNamespaceFlags(command: Command): Command {
+  const agent = new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp();
+  return addSetting(command.addOption(agent), settings.python, { about: 'the Python of the kernels' });
+}
+
+export function addToolsFlag(command: Command): Command {
+  return addSetting(command, settings.tools);
+}
+
+export function addNamespacePackageFlags(command: Command): Command {
+  return addExecutorFlags(addPackageFlags(addNamespaceFlags(command)));
+}
+
+export function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): NamespaceTarget {
+  const executor = toExecutorOptions(flags, defaults);
+  const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
+  const packages = toPackageOptions(flags, defaults);
+  const toolFolders = flags.tools ?? defaults.toolFolders;
+  const agentKey = givenAgentKey(flags, defaults);
+  const typed = explicitFlags(flags);
+  return {
+    ...resolveTarget(flags, defaults),
+    ...(agentKey === undefined ? {} : { agentKey }),
+    ...(typed.length === 0 ? {} : { typed }),
+    ...executor,
+    ...(python === undefined ? {} : { python }),
+    ...(packages === undefined ? {} : { packages }),
+    ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
+  };
+}
+
+export function createOutput(flags: NamespaceFlags, { terminal }: CommandContext): CommandOutput {
+  return new CommandOutput(terminal, { json: flags.json === true });
+}
+
+/** What such a command works with. */
+export type NamespaceContext = CommandContext & StorageAccess;
+
+interface ExecutorFlags {
+  readonly executor?: ExecutorChoice;
+  readonly image?: string;
+  readonly engine?: string;
+}
+
+/** What stands in for a flag that is not given. */
+interface ExecutorDefaults {
+  /** Any text: a variable may hold it. */
+  readonly executor?: string | undefined;
+  readonly image?: string | undefined;
+  readonly engine?: string | undefined;
+}
+
+const EXECUTOR_GROUP = 'Executor:';
+const EXECUTOR_CHOICES: readonly ExecutorChoice[] = ['auto', ...executorKinds];
+
+function addExecutorFlags(command: Command): Command {
+  return addSettings(command, [settings.executor, settings.image, settings.engine], { group: EXECUTOR_GROUP });
+}
+
+/** A flag wins over a variable. Variables about containers mean nothing to other executors; flags are a mistake there. */
+export function toExecutorOptions(flags: ExecutorFlags, defaults: ExecutorDefaults): ExecutorOptions {
+  const executor = flags.executor ?? executorNamed(defaults.executor);
+  if (executor !== 'container') {
+    const unused = flags.image !== undefined ? '--image' : flags.engine !== undefined ? '--engine' : undefined;
+    if (unused === undefined) return executor === undefined ? {} : { executor };
+    throw new UsageError(
+      `${unused} means nothing to the executor ${executor ?? 'auto'}.`,
+      'Leave it out, or add --executor container.',
+    );
+  }
+  const image = flags.image ?? defaults.image;
+  const engine = flags.engine ?? defaults.engine;
+  return { executor, ...(image === undefined ? {} : { image }), ...(engine === undefined ? {} : { engine }) };
+}
+
+/** Where it does, the variable that names a Python of this machine means nothing. */
+function bringsPython({ executor }: ExecutorOptions): boolean {
+  return executor === 'container' || executor === 'in-process';
+}
+
+function executorNamed(name: string | undefined): ExecutorChoice | undefined {
+  const found = EXECUTOR_CHOICES.find((each) => each === name);
+  if (found !== undefined || name === undefined) return found;
+  throw new UsageError(
+    `CELLA_EXECUTOR is ${JSON.stringify(name)}, which is no executor.`,
+    `Set it to one of ${EXECUTOR_CHOICES.join(', ')}, or choose with --executor.`,
+  );
+}
+
+export interface PackageFlags {
+  /** False where `--no-index` was given. */
+  readonly index?: string | false;
+  readonly extraIndex?: readonly string[];
+  readonly wheels?: readonly string[];
+}
+
+/** What stands in for a flag that is not given. */
+interface PackageDefaults {
+  readonly packages?: PackageOptions | undefined;
+}
+
+const PACKAGE_GROUP = 'Packages:';
+
+export function addPackageFlags(command: Command): Command {
+  const { index, extraIndex, wheels, noIndex } = settings;
+  return addSettings(command, [index, extraIndex, wheels, noIndex], { group: PACKAGE_GROUP });
+}
+
+/** For flags that may be given several times. */
+export function collect(text: string, before: readonly string[] | undefined): string[] {
+  return [...(before ?? []), parseText(text)];
+}
+
+/** Undefined where nothing is said. Flags win over variables. */
+export function toPackageOptions(flags: PackageFlags, defaults: PackageDefaults): PackageOptions | undefined {
+  const { packages: other = {} } = defaults;
+  const asked = typeof flags.index === 'string' || flags.extraIndex !== undefined;
+  const noIndex = flags.index === false || (other.noIndex === true && !asked);
+  if (noIndex && flags.extraIndex !== undefined) {
+    throw new UsageError('--no-index leaves no place for --extra-index.', 'Leave one of them out.');
+  }
+  const index = noIndex ? undefined : flags.index || other.index;
+  const extraIndexes = noIndex ? [] : [...(flags.extraIndex ?? other.extraIndexes ?? [])];
+  for (const url of [...(index === undefined ? [] : [index]), ...extraIndexes]) checkIndex(url);
+  const wheelFolders = [...(flags.wheels ?? other.wheelFolders ?? [])].map((folder) => resolve(folder));
+  if (!noIndex && index === undefined && extraIndexes.length === 0 && wheelFolders.length === 0) return undefined;
+  return { ...(index === undefined ? {} : { index }), extraIndexes, wheelFolders, noIndex };
+}
+
+/** It may hold a password, so that it is not repeated. */
+function checkIndex(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && ['http:', 'https:'].includes(url.protocol) && url.search === '' && url.hash === '') return;
+  throw new UsageError('The package index is no http or https URL.', 'Name it as in https://pypi.org/simple.');
+}
+
+const FLAG_NAMES = {
+  cwd: '--cwd',
+  python: '--python',
+  tools: '--tools',
+  executor: '--executor',
+  image: '--image',
+  engine: '--engine',
+  sandbox: '--sandbox',
+  network: '--network',
+  memory: '--memory',
+  extraIndex: '--extra-index',
+  wheels: '--wheels',
+} as const satisfies Partial<Record<keyof SessionFlags, string>>;
+
+type FlagKey = keyof typeof FLAG_NAMES;
+export type ExplicitFlag = (typeof FLAG_NAMES)[FlagKey] | '--index' | '--no-index' | '--no-runtime-deps';
+
+export function explicitFlags(flags: Pick<SessionFlags, FlagKey | 'index' | 'runtimeDeps'>): readonly ExplicitFlag[] {
+  const keys = Object.keys(FLAG_NAMES).filter((key): key is FlagKey => key in FLAG_NAMES);
+  return [
+    ...keys.filter((key) => flags[key] !== undefined).map((key) => FLAG_NAMES[key]),
+    ...(typeof flags.index === 'string' ? (['--index'] as const) : []),
+    ...(flags.index === false ? (['--no-index'] as const) : []),
+    ...(flags.runtimeDeps === false ? (['--no-runtime-deps'] as const) : []),
+  ];
+}

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { explicitFlags } from './session-options.ts';
+import {
+  checkSourceFolder,
+  describeTarget,
+  formatStorageFlags,
+  formatStorageUrl,
+  formatTargetFlags,
+  isSameStorage,
+  parseStorageUrl,
+  resolveStorage,
+  resolveTarget,
+} from './target-options.ts';
+
+const defaults = { dataDir: '/data' };
+const url = 'https://cella.example';
+
+describe('whereOf', () => {
+  it('takes the server of a flag, or of a variable, with the token for it', () => {
+    expect(resolveTarget({}, defaults)).toEqual({ dataDir: '/data' });
+    expect(resolveTarget({ url, tokenFile: 'token' }, { ...defaults, serverToken: 'other' })).toEqual({
+      dataDir: '/data',
+      server: { url, tokenFile: 'token' },
+    });
+    const environment = { ...defaults, serverUrl: url, serverToken: 'secret', storage: 'redis' };
+    expect(resolveTarget({}, environment)).toMatchObject({ server: { url, token: 'secret' } });
+  });
+
+  it('takes a storage that is named by hand for what is meant, whatever variables say', () => {
+    const environment = { ...defaults, serverUrl: url };
+    expect(resolveTarget({ data: '/mine' }, environment)).toEqual({ dataDir: '/mine' });
+    expect(resolveTarget({ redis: 'redis://host' }, environment)).toMatchObject({ redis: { url: 'redis://host' } });
+  });
+
+  it('refuses what contradicts itself', () => {
+    expect(() => resolveTarget({ url, data: '/mine' }, defaults)).toThrow('--data means nothing to the server');
+    expect(() => resolveTarget({ url, prefix: 'x' }, defaults)).toThrow('--prefix means nothing to the server');
+    expect(() => resolveTarget({ tokenFile: 'x' }, defaults)).toThrow('--token-file means nothing without --url');
+  });
+
+  it('can be typed again', () => {
+    expect(formatTargetFlags({ url, tokenFile: 'my token' })).toBe(` --url ${url} --token-file 'my token'`);
+    expect(formatTargetFlags({ data: 'here' })).toBe(' --data here');
+  });
+});
+
+describe('typedFlags', () => {
+  it('are those that were typed, and not what has a default', () => {
+    expect(explicitFlags({ runtimeDeps: true })).toEqual([]);
+    expect(explicitFlags({ cwd: '/x', memory: 64, index: false, runtimeDeps: false })).toEqual([
+      ...['--cwd', '--memory', '--no-index', '--no-runtime-deps'],
+    ]);
+    expect(explicitFlags({ index: 'https://index.example', wheels: ['x'] })).toEqual(['--wheels', '--index']);
+  });
+});
+
+const redisUrl = 'redis://127.0.0.1:6379';
+
+describe('storagePlaceOf', () => {
+  it('is the data folder where nothing is said', () => {
+    expect(resolveStorage({}, defaults)).toEqual({ dataDir: '/data' });
+    expect(resolveStorage({ data: '/mine' }, defaults)).toEqual({ dataDir: '/mine' });
+  });
+
+  it('is Redis where its address is a flag, or where it is chosen', () => {
+    expect(resolveStorage({ redis: redisUrl }, defaults)).toEqual({ dataDir: '/data', redis: { url: redisUrl } });
+    const environment = { ...defaults, storage: 'redis', redis: redisUrl, prefix: 'team' };
+    expect(resolveStorage({}, environment)).toEqual({ dataDir: '/data', redis: { url: redisUrl, prefix: 'team' } });
+    const flags = { storage: 'redis', prefix: 'mine' } as const;
+    expect(resolveStorage(flags, environment)).toMatchObject({ redis: { url: redisUrl, prefix: 'mine' } });
+  });
+
+  it('lets --storage file win over the environment', () => {
+    const environment = { ...defaults, storage: 'redis', redis: redisUrl, prefix: 'team' };
+    expect(resolveStorage({ storage: 'file' }, environment)).toEqual({ dataDir: '/data' });
+  });
+
+  it('refuses what contradicts itself, and what is missing', () => {
+    expect(() => resolveStorage({ storage: 'file', redis: redisUrl }, defaults)).toThrow(
+      '--redis means nothing to files',
+    );
+    expect(() => resolveStorage({ prefix: 'x' }, defaults)).toThrow('--prefix means nothing to files');
+    expect(() => resolveStorage({ storage: 'redis' }, defaults)).toThrow('needs the address');
+    expect(() => resolveStorage({}, { ...defaults, storage: 'disk' })).toThrow('CELLA_STORAGE is "disk"');
+  });
+});
+
+describe('what is shown of a storage', () => {
+  it('never holds a password', () => {
+    const secret = 'redis://ada:s3cret/@w@host:6379/2';
+    expect(describeTarget({ dataDir: '/', redis: { url: secret } })).not.toContain('s3cret');
+    expect(formatStorageFlags({ redis: 'rediss://:s3cret@host', data: 'my data' })).toBe(
+      " --data 'my data' --redis 'rediss://:***@host'",
+    );
+  });
+});
+
+describe('parsePlace', () => {
+  it('is a folder, or a Redis server with a prefix', () => {
+    expect(parseStorageUrl('backup', '/data')).toEqual({ dataDir: `${process.cwd()}/backup` });
+    expect(parseStorageUrl('redis://127.0.0.1:6379/2?prefix=team', '/data')).toEqual({
+      dataDir: '/data',
+      redis: { url: 'redis://127.0.0.1:6379/2', prefix: 'team' },
+    });
+  });
+
+  it.each([
+    'ftp://host/x',
+    'redis://:s3cret@ho st',
+    'redis://host/?prefx=team',
+    'redis://:s3cret@host',
+    'rediss://s3cret@host:1/?prefix=team',
+  ])('refuses %s', (text) => {
+    expect(() => parseStorageUrl(text, '/data')).toThrow(/storage|Redis|password/);
+    expect(() => parseStorageUrl(text, '/data')).not.toThrow('s3cret');
+  });
+});
+
+it.each(['/backup', 'redis://127.0.0.1:6379', 'redis://host:1/2?prefix=team', 'redis://host:1/?prefix=a:b'])(
+  'what is told of %s names it again',
+  (text) => {
+    const place = parseStorageUrl(text, '/data');
+    expect(parseStorageUrl(formatStorageUrl(place), '/data')).toEqual(place);
+  },
+);
+
+it('what is told of a place has its prefix and no password', () => {
+  const place = { dataDir: '/data', redis: { url: 'redis://:s3cret@host:1', prefix: 'team' } };
+  expect(formatStorageUrl(place)).toBe('redis://:***@host:1/?prefix=team');
+});
+
+describe('isSame', () => {
+  const place = (text: string) => parseStorageUrl(text, '/data');
+
+  it('sees through spellings', () => {
+    expect(isSameStorage(place('/a/../b'), place('/b'))).toBe(true);
+    expect(
+      isSameStorage(
+        { dataDir: '/data', redis: { url: 'redis://user:x@host:1' } },
+        place('redis://host:1/0?prefix=cella'),
+      ),
+    ).toBe(true);
+    expect(isSameStorage(place('redis://host:1'), place('redis://host:1/?prefix=team'))).toBe(false);
+    expect(isSameStorage(place('redis://host:1'), place('/data'))).toBe(false);
+  });
+});
+
+it('a folder that is not there is no source', () => {
+  expect(() => checkSourceFolder({ dataDir: '/nowhere/at/all' })).toThrow('There is no folder');
+});

@@ -1,0 +1,189 @@
+/** Flags that say what a command works on (a data folder, Redis, or a server), and the target that they resolve to. */
+
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { holdsPassword } from '../settings/setting.ts';
+import { settings } from '../settings/settings-table.ts';
+import { UsageError } from './command-errors.ts';
+import type { StorageTarget } from './context.ts';
+import { shellQuote } from './format.ts';
+import { addSetting, addSettings } from './options.ts';
+
+export interface TargetFlags extends StorageFlags {
+  readonly url?: string;
+  readonly tokenFile?: string;
+}
+
+/** What stands in for a flag that is not given. */
+export interface TargetDefaults extends StorageDefaults {
+  readonly serverUrl?: string | undefined;
+  readonly serverToken?: string | undefined;
+  readonly serverTokenFile?: string | undefined;
+}
+
+const SERVER_GROUP = 'Server:';
+
+/** `tokenFile: false` for a command that calls something else so. */
+export function addTargetFlags(command: Command, { tokenFile = true } = {}): Command {
+  const otherwise = 'the one that runs on the data folder, if any';
+  addSetting(addStorageFlags(command), settings.url, { about: 'a server elsewhere', otherwise, group: SERVER_GROUP });
+  return tokenFile ? addSetting(command, settings.tokenFile, { group: SERVER_GROUP }) : command;
+}
+
+/** A storage that is named by hand is meant, whatever the variables say. */
+export function resolveTarget(flags: TargetFlags, defaults: TargetDefaults): StorageTarget {
+  const named = (['data', 'storage', 'redis', 'prefix'] as const).find((name) => flags[name] !== undefined);
+  if (flags.url !== undefined && named !== undefined) {
+    throw new UsageError(
+      `--${named} means nothing to the server at --url, which has its own.`,
+      'Leave one of them out.',
+    );
+  }
+  const url = flags.url ?? (named === undefined ? defaults.serverUrl : undefined);
+  if (url === undefined) {
+    if (flags.tokenFile === undefined) return resolveStorage(flags, defaults);
+    throw new UsageError('--token-file means nothing without --url.', 'Leave it out, or add --url ADDRESS.');
+  }
+  const token = flags.tokenFile === undefined ? defaults.serverToken : undefined;
+  const tokenFile = flags.tokenFile ?? (token === undefined ? defaults.serverTokenFile : undefined);
+  return {
+    dataDir: defaults.dataDir,
+    server: { url, ...(tokenFile === undefined ? {} : { tokenFile }), ...(token === undefined ? {} : { token }) },
+  };
+}
+
+/** The flags as they can be typed again, with a space before each. */
+export function formatTargetFlags({ url, tokenFile, ...flags }: TargetFlags): string {
+  const shown = { url, 'token-file': tokenFile };
+  const server = Object.entries(shown).map(([name, value]) =>
+    value === undefined ? '' : ` --${name} ${shellQuote(value)}`,
+  );
+  return formatStorageFlags(flags) + server.join('');
+}
+
+export interface StorageFlags {
+  readonly storage?: 'file' | 'redis';
+  readonly data?: string;
+  readonly redis?: string;
+  readonly prefix?: string;
+}
+
+/** What stands in for a flag that is not given. */
+export interface StorageDefaults {
+  readonly dataDir: string;
+  /** Any text: a variable may hold it. */
+  readonly storage?: string | undefined;
+  readonly redis?: string | undefined;
+  readonly prefix?: string | undefined;
+}
+
+const STORAGE_GROUP = 'Storage:';
+
+export function addStorageFlags(command: Command): Command {
+  const { dataDir, storage, redis, prefix, config } = settings;
+  return addSettings(command, [dataDir, storage, redis, prefix, config], { group: STORAGE_GROUP });
+}
+
+export function resolveDataDir(flags: Pick<StorageFlags, 'data'>, defaults: Pick<StorageDefaults, 'dataDir'>): string {
+  return flags.data === undefined ? defaults.dataDir : resolve(flags.data);
+}
+
+/** A flag wins over a variable. The address of a server alone chooses Redis where it is a flag. */
+export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): StorageTarget {
+  const dataDir = resolveDataDir(flags, defaults);
+  if (resolveStorageKind(flags, defaults) === 'file') {
+    const unused = flags.redis !== undefined ? '--redis' : flags.prefix !== undefined ? '--prefix' : undefined;
+    if (unused === undefined) return { dataDir };
+    throw new UsageError(`${unused} means nothing to files.`, `Leave it out, or add --storage redis.`);
+  }
+  const url = flags.redis ?? defaults.redis;
+  if (url === undefined) {
+    throw new UsageError(
+      'Redis storage needs the address of its server.',
+      'Name it with --redis redis://127.0.0.1:6379, or in CELLA_REDIS.',
+    );
+  }
+  const prefix = flags.prefix ?? defaults.prefix;
+  return { dataDir, redis: { url, ...(prefix === undefined ? {} : { prefix }) } };
+}
+
+function resolveStorageKind(flags: StorageFlags, defaults: StorageDefaults): 'file' | 'redis' {
+  if (flags.storage !== undefined) return flags.storage;
+  if (flags.redis !== undefined) return 'redis';
+  const { storage = 'file' } = defaults;
+  if (storage === 'file' || storage === 'redis') return storage;
+  throw new UsageError(
+    `CELLA_STORAGE is ${JSON.stringify(storage)}, which is no storage.`,
+    'Set it to file or redis, or choose with --storage.',
+  );
+}
+
+export function describeTarget({ dataDir, redis, server }: StorageTarget): string {
+  if (server) return server.url;
+  return redis === undefined ? dataDir : withoutPassword(redis.url);
+}
+
+/** The flags as they can be typed again, with a space before each. */
+export function formatStorageFlags({ storage, data, redis, prefix }: StorageFlags): string {
+  const shown = { storage, data, redis: redis && withoutPassword(redis), prefix };
+  return Object.entries(shown)
+    .map(([name, value]) => (value === undefined ? '' : ` --${name} ${shellQuote(value)}`))
+    .join('');
+}
+
+/** An address for people to read. One that is no address may still hold a secret. */
+function withoutPassword(url: string): string {
+  return url.replace(/(:\/\/[^/@:]*):.*@/s, '$1:***@');
+}
+
+/** `redis://host:port/?prefix=team`, or a folder. `dataDir` is for files that Redis storage does without. */
+export function parseStorageUrl(text: string, dataDir: string): StorageTarget {
+  if (!/^rediss?:/i.test(text)) {
+    if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
+      throw new UsageError('A storage is a data folder, or the address of a Redis server.', EXAMPLES);
+    }
+    return { dataDir: resolve(text) };
+  }
+  // Every user of a machine can read arguments. The text is not repeated.
+  if (holdsPassword(text)) {
+    throw new UsageError(
+      'The address holds a password, and every user of this machine can read arguments.',
+      PASSWORD_ADVICE,
+    );
+  }
+  if (!URL.canParse(text)) throw new UsageError('This is no address of a Redis server.', EXAMPLES);
+  const url = new URL(text);
+  const prefix = url.searchParams.get('prefix');
+  const unknown = [...url.searchParams.keys()].find((name) => name !== 'prefix');
+  if (unknown !== undefined) throw new UsageError(`A Redis address knows no ?${unknown}=.`, EXAMPLES);
+  url.search = '';
+  return { dataDir, redis: { url: url.href, ...(prefix === null ? {} : { prefix }) } };
+}
+
+/** As it can be named again, without its password. */
+export function formatStorageUrl(place: StorageTarget): string {
+  const address = describeTarget(place);
+  const prefix = place.redis?.prefix;
+  if (prefix === undefined) return address;
+  return `${address.replace(/(:\/\/[^/]*)$/, '$1/')}?prefix=${encodeURIComponent(prefix)}`;
+}
+
+const PASSWORD_ADVICE =
+  'Set it in CELLA_REDIS with CELLA_STORAGE=redis, and name the other storage: `cella store pull FOLDER` in place of a push.';
+const EXAMPLES = 'Name it as in ./data or redis://127.0.0.1:6379/?prefix=team.';
+
+/** Copying from a folder that is not there would make it. */
+export function checkSourceFolder({ dataDir, redis }: StorageTarget): void {
+  if (redis || existsSync(dataDir)) return;
+  throw new UsageError(`There is no folder ${dataDir}.`, 'Name the data folder of another Cella.');
+}
+
+export function isSameStorage(one: StorageTarget, other: StorageTarget): boolean {
+  if (!one.redis || !other.redis) return !one.redis && !other.redis && one.dataDir === other.dataDir;
+  const keyOf = ({ url, prefix = 'cella' }: NonNullable<StorageTarget['redis']>) => {
+    const { host, pathname } = new URL(url);
+    return JSON.stringify([host, pathname.replace(/^\/?$/, '/0'), prefix]);
+  };
+  return keyOf(one.redis) === keyOf(other.redis);
+}

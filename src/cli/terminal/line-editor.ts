@@ -1,0 +1,261 @@
+/** Lines that a person types: editing, history, completion, hidden passwords, and output above the prompt. */
+
+import { clearScreenDown, createInterface, cursorTo, type Interface, moveCursor } from 'node:readline';
+import { Writable } from 'node:stream';
+import { stripVTControlCharacters } from 'node:util';
+import { type InputLine, type LineRequest, type LineSource, PipedLines } from './line-input.ts';
+import type { Terminal, TerminalOutput } from './terminal.ts';
+
+interface Reading {
+  readonly request: LineRequest;
+  readonly ended: Promise<unknown>;
+  finish(line: InputLine): void;
+}
+
+/** After this long, a job that is still here was not stopped: it has no shell that could continue it. */
+const STOP_MS = 100;
+
+export class LineEditor implements LineSource {
+  readonly #terminal: Terminal;
+  readonly #onInterrupt: () => void;
+  readonly #curtain: MutableOutput;
+  #interface: Interface | undefined;
+  #history: string[] = [];
+  /** What was typed or pasted before it was asked for. */
+  readonly #ahead: InputLine[] = [];
+  #reading: Reading | undefined;
+  readonly #job: JobControl;
+  #stopping = false;
+
+  /** `onInterrupt` is told of a Ctrl-C that comes while no line is read. */
+  constructor(terminal: Terminal, onInterrupt: () => void, job: JobControl = processJobControl) {
+    this.#terminal = terminal;
+    this.#onInterrupt = onInterrupt;
+    this.#job = job;
+    this.#curtain = new MutableOutput(terminal.screen);
+  }
+
+  async read(request: LineRequest): Promise<InputLine> {
+    // A tool may ask for approval while the code waits in input().
+    while (this.#reading) await this.#reading.ended;
+    if (request.signal?.aborted) return { kind: 'aborted' };
+    this.#terminal.clearStatus();
+    this.#curtain.hidden = false;
+    const prompt = this.#placePrompt(request.prompt);
+    const ahead = request.ignoreTypeahead ? undefined : this.#ahead.shift();
+    if (ahead) {
+      const shown = ahead.kind === 'line' && !request.password ? ahead.text : '';
+      this.#curtain.write(`${prompt}${shown}\n`);
+      this.#leave();
+      return ahead;
+    }
+    const editor = this.#interface ?? this.#open();
+    editor.setPrompt(prompt);
+    if (request.ignoreTypeahead) {
+      this.#curtain.hidden = true;
+      this.#forgetTyped(editor);
+    }
+    this.#draw(editor, request);
+    return await this.#wait(editor, request);
+  }
+
+  /** Writes something above the line that is being typed. `write` must begin at once: keys may come before its end. */
+  async printAbove(write: () => Promise<void>): Promise<void> {
+    const editor = this.#interface;
+    if (!editor || this.#curtain.hidden) return await write();
+    const { rows } = editor.getCursorPos();
+    moveCursor(this.#curtain, 0, -rows);
+    cursorTo(this.#curtain, 0);
+    clearScreenDown(this.#curtain);
+    this.#terminal.lineEnded();
+    const written = write();
+    // The editor goes up as many rows as its cursor was down when it draws the line again.
+    const end = this.#terminal.unfinishedLine === '' ? '' : '\n';
+    this.#curtain.write(end + '\n'.repeat(rows));
+    this.#terminal.lineEnded();
+    if (this.#reading) editor.prompt(true);
+    await written;
+  }
+
+  close(): void {
+    this.#interface?.close();
+    this.#curtain.destroy();
+  }
+
+  #draw(editor: Interface, { password = false }: LineRequest): void {
+    this.#curtain.hidden = false;
+    if (password) this.#curtain.write(editor.getPrompt());
+    else editor.prompt(true);
+    this.#curtain.hidden = password;
+  }
+
+  #wait(editor: Interface, request: LineRequest): Promise<InputLine> {
+    const { promise, resolve } = Promise.withResolvers<InputLine>();
+    const abort = () => this.#reading?.finish({ kind: 'aborted' });
+    request.signal?.addEventListener('abort', abort, { once: true });
+    this.#reading = {
+      request,
+      ended: promise,
+      finish: (line) => {
+        this.#reading = undefined;
+        request.signal?.removeEventListener('abort', abort);
+        const dropped = line.kind === 'interrupt' || line.kind === 'aborted';
+        if (dropped) editor.write(null, { ctrl: true, name: 'e' });
+        const entered = line.kind === 'line' && !this.#curtain.hidden;
+        this.#curtain.hidden = false;
+        if (!entered) this.#curtain.write(line.kind === 'interrupt' ? '^C\n' : '\n');
+        this.#leave();
+        if (dropped) this.#forgetTyped(editor);
+        resolve(line);
+      },
+    };
+    return promise;
+  }
+
+  /** The cursor is on a line of its own, and what is typed from here on is not shown. */
+  #leave(): void {
+    this.#terminal.lineEnded();
+    this.#curtain.hidden = true;
+  }
+
+  #forgetTyped(editor: Interface): void {
+    editor.write(null, { ctrl: true, name: 'e' });
+    editor.write(null, { ctrl: true, name: 'u' });
+  }
+
+  /** A prompt continues the line that output left unfinished; the editor draws both, since it redraws whole lines. */
+  #placePrompt(prompt: string): string {
+    const end = prompt.lastIndexOf('\n') + 1;
+    if (end > 0) {
+      this.#curtain.write(prompt.slice(0, end));
+      return prompt.slice(end);
+    }
+    const line = this.#terminal.unfinishedLine;
+    // Many characters beyond ASCII are two columns wide, and none is wider.
+    const width = stripVTControlCharacters(line + prompt).replace(/[^\0-\x7f]/gu, '..').length;
+    if (width < this.#curtain.columns) {
+      cursorTo(this.#curtain, 0);
+      return line + prompt;
+    }
+    if (line !== '') this.#curtain.write('\n');
+    return prompt;
+  }
+
+  /** As Ctrl-Z does where the terminal itself takes it. */
+  #stop(): void {
+    this.#terminal.stdin.setRawMode?.(false);
+    this.#stopping = true;
+    this.#job.stop();
+    // The signal that continues a stopped job comes before this does.
+    setTimeout(() => setImmediate(() => this.#stopping && this.#continue()), STOP_MS);
+  }
+
+  /** Whoever had the terminal meanwhile has left it in a mode and at a place of its own. */
+  readonly #continue = (): void => {
+    this.#stopping = false;
+    const editor = this.#interface;
+    if (!editor) return;
+    this.#terminal.stdin.setRawMode?.(false);
+    this.#terminal.stdin.setRawMode?.(true);
+    if (!this.#reading) return;
+    this.#curtain.write('\n'.repeat(editor.getCursorPos().rows));
+    this.#draw(editor, this.#reading.request);
+  };
+
+  /** After a paste the editor does not know how many rows it has drawn; drawing them again, unseen, tells it. */
+  readonly #countRows = (): void => {
+    if (!this.#reading || this.#curtain.hidden) return;
+    this.#curtain.hidden = true;
+    this.#interface?.prompt(true);
+    this.#curtain.hidden = false;
+  };
+
+  #open(): Interface {
+    const editor = createInterface({
+      input: this.#terminal.stdin,
+      output: this.#curtain,
+      terminal: true,
+      history: this.#history,
+      historySize: 1000,
+      completer: (line: string, done: (error: null, result: [string[], string]) => void) => {
+        const nothing = () => done(null, [[], line]);
+        const complete = this.#reading?.request.complete;
+        if (!complete) return nothing();
+        complete(line).then(([matches, replaced]) => done(null, [[...matches], replaced]), nothing);
+      },
+    });
+    const finish = (line: InputLine) => (this.#reading ? this.#reading.finish(line) : this.#ahead.push(line));
+    editor.on('line', (text) => finish({ kind: 'line', text }));
+    editor.on('SIGINT', () => {
+      this.#ahead.length = 0;
+      if (this.#reading) return this.#reading.finish({ kind: 'interrupt' });
+      this.#forgetTyped(editor);
+      this.#onInterrupt();
+    });
+    editor.on('SIGTSTP', () => this.#stop());
+    // A terminal that was taken away cannot be set back to what it was; its end comes besides.
+    editor.on('error', () => {});
+    // Behind the editor's own listener: the keys of this chunk have been taken.
+    this.#terminal.stdin.on('data', this.#countRows);
+    this.#job.on('SIGCONT', this.#continue);
+    editor.on('close', () => {
+      this.#interface = undefined;
+      this.#terminal.stdin.off('data', this.#countRows);
+      this.#job.off('SIGCONT', this.#continue);
+      finish({ kind: 'end' });
+    });
+    editor.on('history', (history) => {
+      // Answers to input() are no code to come back to, and may be secret.
+      if (this.#reading && !this.#reading.request.complete) history.splice(0, history.length, ...this.#history);
+      this.#history = [...history];
+    });
+    this.#interface = editor;
+    return editor;
+  }
+}
+
+export class MutableOutput extends Writable {
+  readonly isTTY = true;
+  hidden = false;
+  readonly #screen: TerminalOutput;
+  readonly #resized = () => this.emit('resize');
+
+  constructor(screen: TerminalOutput) {
+    super();
+    this.#screen = screen;
+    screen.on('resize', this.#resized);
+  }
+
+  get columns(): number {
+    return this.#screen.columns ?? 80;
+  }
+
+  /** Passes on at once, so that what others write to the same screen keeps its place. */
+  override write(text: unknown): boolean {
+    return this.hidden || this.#screen.write(text);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#screen.off('resize', this.#resized);
+    done(error);
+  }
+}
+
+/** What a shell stops and continues as one: this process and those that it was started with. */
+export interface JobControl {
+  on(signal: 'SIGCONT', listener: () => void): unknown;
+  off(signal: 'SIGCONT', listener: () => void): unknown;
+  stop(): void;
+}
+
+export const processJobControl: JobControl = {
+  on: (signal, listener) => process.on(signal, listener),
+  off: (signal, listener) => process.off(signal, listener),
+  stop: () => process.kill(0, 'SIGTSTP'),
+};
+
+/** `onInterrupt` is told of a Ctrl-C that comes while no line is read. */
+export function openLineInput(terminal: Terminal, onInterrupt: () => void): LineEditor | PipedLines {
+  if (terminal.interactive) return new LineEditor(terminal, onInterrupt);
+  return new PipedLines(terminal.stdin, (prompt) => terminal.err(prompt));
+}

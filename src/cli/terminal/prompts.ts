@@ -1,0 +1,117 @@
+/** Questions of running code to the person at the terminal: input(), getpass(), and approval of tools. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { InputRequestEvent } from '../../protocol/execution-events.ts';
+import type { ApprovalRequest, SessionApi } from '../../session/api.ts';
+import type { OpenOptions } from '../context.ts';
+import { escapeControls } from '../format.ts';
+import type { InputLine, LineSource } from './line-input.ts';
+import type { Terminal } from './terminal.ts';
+
+interface InputPrompterOptions {
+  readonly session: Pick<SessionApi, 'answerInput' | 'cancelInput'>;
+  readonly lines: LineSource;
+  readonly terminal: Pick<Terminal, 'asking' | 'free'>;
+  /** Ctrl-C in the middle of an answer. */
+  readonly onInterrupt: () => void;
+}
+
+export class InputPrompter implements Disposable {
+  readonly #options: InputPrompterOptions;
+  readonly #over = new AbortController();
+  #before: Promise<void> = Promise.resolve();
+
+  constructor(options: InputPrompterOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the question is answered, refused, or of no interest any more because the code has ended. */
+  ask(request: InputRequestEvent): Promise<void> {
+    this.#before = this.#before.then(() => this.#answer(request));
+    return this.#before;
+  }
+
+  /** The code has ended: what is being asked is taken back. */
+  [Symbol.dispose](): void {
+    this.#over.abort();
+  }
+
+  async #answer(request: InputRequestEvent): Promise<void> {
+    const { id } = request;
+    const { session, onInterrupt } = this.#options;
+    const line = await this.#read(request);
+    try {
+      if (line.kind === 'line') await session.answerInput(id, line.text);
+      else if (line.kind === 'end') await session.cancelInput(id, 'stdin has ended');
+      else if (line.kind === 'interrupt') onInterrupt();
+    } catch (error) {
+      // The code went on without the answer: it was interrupted, or its time was up.
+      const late = error instanceof CellaError && ['INPUT_NOT_PENDING', 'SESSION_CLOSED'].includes(error.code);
+      if (!late) throw error;
+    }
+  }
+
+  /** Put again after what must stand alone: its words could be taken for a part of that, and what is typed for an answer to it. */
+  async #read({ prompt, password }: InputRequestEvent): Promise<InputLine> {
+    const { lines, terminal } = this.#options;
+    const over = this.#over.signal;
+    for (;;) {
+      while (terminal.activeQuestion && !over.aborted) await terminal.activeQuestion;
+      const { questionSignal: free } = terminal;
+      const line = await lines.read({ prompt, password, signal: AbortSignal.any([over, free]) });
+      if (line.kind !== 'aborted' || over.aborted || !free.aborted) return line;
+    }
+  }
+}
+
+interface ApprovalPrompterOptions {
+  readonly terminal: Terminal;
+  /** Undefined as long as nobody can be asked. */
+  readonly lines: () => LineSource | undefined;
+}
+
+export type ApprovalPrompt = (request: ApprovalRequest) => Promise<boolean | { allowed: false; reason: string }>;
+
+/** Whatever is no clear yes is a no, and so is everything where nobody reads. */
+export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): ApprovalPrompt {
+  let before: Promise<unknown> = Promise.resolve();
+  const ask: ApprovalPrompt = async ({ tool, recipe, summary, signal }) => {
+    const source = lines();
+    if (!source) return { allowed: false, reason: 'there is no terminal to ask at' };
+    const callee = recipe === undefined ? tool : `${tool}.${recipe}`;
+    const line = await terminal.exclusive(async (screen) => {
+      await screen.errLines(`${escapeControls(callee)} requires approval, and would do this:`);
+      await screen.errLines(`  ${summary.split('\n').map(escapeControls).join('\n  ')}`, 'bold');
+      return await source.read({ prompt: 'Allow it? [y/N] ', ignoreTypeahead: true, signal });
+    });
+    return line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text);
+  };
+  return async (request) => {
+    // One question at a time: several tools may be called at once.
+    const answer = before.then(() => ask(request));
+    before = answer.catch(() => {});
+    return await answer;
+  };
+}
+
+interface PromptHooksOptions {
+  readonly terminal: Terminal;
+  readonly json: boolean;
+  /** Undefined as long as nobody can be asked. */
+  readonly lines: () => LineSource | undefined;
+}
+
+export function promptHooks({
+  terminal,
+  json,
+  lines,
+}: PromptHooksOptions): Pick<OpenOptions, 'approve' | 'onProgress'> {
+  return {
+    // Somebody else may be there to ask, where the session is a server's.
+    ...(terminal.interactive ? { approve: approvalPrompter({ terminal, lines }) } : {}),
+    onProgress: (text) => {
+      // What cannot be shown here fails again, and is told, with the first output.
+      if (!json) void terminal.status(text).catch(() => {});
+    },
+  };
+}
