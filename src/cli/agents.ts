@@ -5,8 +5,11 @@ import type { AgentInfo } from '../session/api.ts';
 import { Exit, UsageError } from './command-errors.ts';
 import { type Column, formatTable } from './command-output.ts';
 import type { CommandContext, StorageAccess, StorageTarget } from './context.ts';
+import type { DefineCommand, Done } from './define-command.ts';
 import { formatAgo, formatDuration, formatSize } from './format.ts';
-import { describeTarget } from './target-options.ts';
+import type { ProgramContext } from './program.ts';
+import type { SessionFlags } from './session-options.ts';
+import { addTargetFlags, describeTarget, resolveTarget } from './target-options.ts';
 
 const columns: readonly Column[] = [
   { title: 'AGENT' },
@@ -79,3 +82,23 @@ export async function requireAgent(where: Where, stores: StorageAccess): Promise
     '`cella ps` shows those there are; --agent chooses one, --data or --redis another storage.',
   );
 }
+
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+export function addPs(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addTargetFlags(define(HELP))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: Flags) => {
+      done(await ps({ place: resolveTarget(flags, context.defaults), json: flags.json === true }, context));
+    });
+}
+
+const HELP = `
+Examples:
+  $ cella ps
+  $ cella ps --json | jq -r '.agents[] | select(.state == "live") | .agentKey'
+
+A live agent is held by a process, whose number is shown. One that is hibernated comes back with its
+names at the next call.`;

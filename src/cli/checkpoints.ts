@@ -7,7 +7,18 @@ import { Exit, UsageError } from './command-errors.ts';
 import { withSession } from './command-lifecycle.ts';
 import { type Column, formatTable } from './command-output.ts';
 import type { CheckpointCatalog, CommandContext, OpenOptions, StorageAccess, StorageTarget } from './context.ts';
+import { type DefineCommand, type Done, defineCommand } from './define-command.ts';
 import { escapeControls, formatAgo, formatNames, formatSize, formatTime } from './format.ts';
+import { parseText } from './options.ts';
+import type { ProgramContext } from './program.ts';
+import {
+  addAgentKeyFlags,
+  addSessionFlags,
+  resolveAgentKey,
+  type SessionFlags,
+  sessionOptions,
+} from './session-options.ts';
+import { resolveTarget } from './target-options.ts';
 
 type Context = CommandContext & StorageAccess;
 
@@ -173,3 +184,83 @@ async function print({ terminal }: Context, facts: object): Promise<number> {
   await terminal.outLines(JSON.stringify(facts));
   return Exit.ok;
 }
+
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+const CHECKPOINT = 'its name, its id, or the first characters of its id';
+
+export function addCheckpoints(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.checkpoints);
+  const where = (flags: Flags): ShelfRequest => ({
+    agentKey: resolveAgentKey(flags, context.defaults),
+    place: resolveTarget(flags, context.defaults),
+    json: flags.json === true,
+  });
+  const whereWithSession = (flags: Flags): SessionRequest => ({
+    ...where(flags),
+    session: sessionOptions(flags, context.defaults),
+  });
+  addAgentKeyFlags(defineCommand(group, 'list', "an agent's durable checkpoints and saves, oldest first", help.list))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: Flags) => done(await list(where(flags), context)));
+  addSessionFlags(defineCommand(group, 'create', 'keep the names of an agent as they are now', help.create))
+    .argument('<name>', 'what to call it', parseText)
+    .option('--json', 'print what was made as JSON')
+    .action(async (name: string, flags: Flags) => done(await create(whereWithSession(flags), name, context)));
+  addSessionFlags(defineCommand(group, 'restore', 'go back: later names are gone', help.restore))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print what came back as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await restore(whereWithSession(flags), wanted, context)));
+  addAgentKeyFlags(defineCommand(group, 'show', 'what is in a checkpoint, and what is not', help.show))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print it as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await show(where(flags), wanted, context)));
+  addAgentKeyFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.remove))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print what was deleted as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await remove(where(flags), wanted, context)));
+}
+
+const help = {
+  checkpoints: `
+Examples:
+  $ cella checkpoints create before --agent ada
+  $ cella checkpoints list --agent ada
+  $ cella checkpoints show before --agent ada
+  $ cella checkpoints restore before --agent ada
+
+A checkpoint holds names, functions, classes and imports, in the data folder: it outlives processes
+and reboots. What could not be saved is told by name, with the reason. Cella makes automatic saves
+besides; they are what an agent wakes up with.`,
+  list: `
+Examples:
+  $ cella checkpoints list --agent ada
+  $ cella checkpoints list --json | jq -r '.checkpoints[].id'
+
+Works without a kernel, and also while another process holds the agent.`,
+  create: `
+Examples:
+  $ cella checkpoints create before
+  $ cella checkpoints create 'clean data' --agent ada --json
+
+Names need not differ: where several have one name, the newest is meant.
+No other process must hold the agent.`,
+  restore: `
+Examples:
+  $ cella checkpoints restore before --agent ada
+  $ cella checkpoints restore 3f2a9c1e
+
+The next \`cella run\` of this agent begins with the names of the checkpoint. Files stay as they are.`,
+  show: `
+Examples:
+  $ cella checkpoints show before --agent ada
+  $ cella checkpoints show 3f2a9c1e --json | jq .checkpoint.lost`,
+  remove: `
+Examples:
+  $ cella checkpoints delete before --agent ada
+  $ cella checkpoints delete 3f2a9c1e
+
+Without its newest automatic save, an agent wakes up with the one before.`,
+};

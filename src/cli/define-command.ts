@@ -3,6 +3,12 @@
 import type { Command, CommanderError } from 'commander';
 import { UsageError } from './command-errors.ts';
 
+/** Creates a command of `cella` with this help text after its options. */
+export type DefineCommand = (help: string) => Command;
+
+/** Takes the exit code of a command. */
+export type Done = (exitCode: number) => void;
+
 export const seeCommands = 'Run `cella --help` to see all commands.';
 
 /** Takes what Commander ends a command line with, and tells a wrong one as every other failure is told. */
@@ -55,11 +61,6 @@ function describeMisuse({ code, message }: CommanderError, command: Command, pat
 function findExample(examples: string, path: string): string | undefined {
   const lines = examples.matchAll(/^ *\$ (.+?)(?: {2,}.*)?$/gm);
   return [...lines].map(([, typed = '']) => typed).find((typed) => `${typed} `.startsWith(`${path} `));
-}
-
-/** Whether a command line may mean it. Of the others the name is enough: all their flags together take long to make. */
-export function isMeant(name: string, { words }: { readonly words?: readonly string[] }): boolean {
-  return words === undefined || words.includes(name);
 }
 
 function pathOf(command: Command): string[] {

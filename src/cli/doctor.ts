@@ -1,8 +1,13 @@
 /** `cella doctor`: which layers of isolation and which executors this machine has, and what to do about those it lacks. */
 
 import { styleText } from 'node:util';
+import { settings } from '../settings/settings-table.ts';
 import { describeUnknownVariable, type UnknownVariable } from '../settings/unknown-variables.ts';
 import { wrapLines } from './command-output.ts';
+import type { DefineCommand, Done } from './define-command.ts';
+import { addSetting, resolveSetting } from './options.ts';
+import type { ProgramContext } from './program.ts';
+import { addStorageFlags, resolveStorage, type StorageFlags } from './target-options.ts';
 
 interface FoundLayer {
   readonly name: string;
@@ -167,3 +172,44 @@ function verdict(missing: readonly string[]): string {
 function write(out: Output, text: string): Promise<void> {
   return new Promise((resolve, reject) => out.write(text, (error) => (error ? reject(error) : resolve())));
 }
+
+export function addDoctor(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const command = addStorageFlags(define(HELP));
+  addSetting(command, settings.python, { about: 'the Python to look at' });
+  addSetting(command, settings.engine, { about: 'the container engine to look at' });
+  addSetting(command, settings.image, { about: 'the image to look at' })
+    .option('--json', 'print the report as JSON')
+    .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
+      const [{ startWarnings }, { serveSettings }] = await Promise.all([
+        import('./serve/greeting.ts'),
+        import('../settings/serve-settings.ts'),
+      ]);
+      const python = flags.python ?? context.defaults.python;
+      const { stdout, noColor } = context.terminal;
+      const place = resolveStorage(flags, context.defaults);
+      const engine = flags.engine ?? context.defaults.engine;
+      const image = flags.image ?? context.defaults.image;
+      done(
+        await doctor(
+          {
+            ...(await context.detect({ python, place, engine, image })),
+            strayVariables: context.defaults.strayVariables,
+            warnings: startWarnings(resolveSetting(serveSettings.membersMay, undefined, context.defaults)),
+          },
+          { json: flags.json === true, noColor },
+          stdout,
+        ),
+      );
+    });
+}
+
+const HELP = `
+Examples:
+  $ cella doctor
+  $ cella doctor --python ~/venv/bin/python
+  $ cella doctor --json | jq .ok
+  $ cella doctor --redis redis://127.0.0.1:6379    also whether it would survive a restart
+
+The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing, or
+the chosen Redis does not answer. It also tells which of the three executors can run here, what the
+others lack, and which program installs packages.`;

@@ -6,7 +6,12 @@ import { hasAgent, requireAgent } from './agents.ts';
 import { Exit, UsageError } from './command-errors.ts';
 import { withSession } from './command-lifecycle.ts';
 import type { CommandContext, OpenOptions, StorageAccess, StorageTarget } from './context.ts';
+import type { DefineCommand, Done } from './define-command.ts';
 import { chatCommand, escapeControls } from './format.ts';
+import { parseText } from './options.ts';
+import type { ProgramContext } from './program.ts';
+import { addSessionFlags, resolveAgentKey, type SessionFlags, sessionOptions } from './session-options.ts';
+import { formatTargetFlags, resolveTarget } from './target-options.ts';
 
 export interface ForkRequest {
   readonly agentKey: string;
@@ -67,3 +72,34 @@ export function lostToText(save: Checkpoint | undefined): string {
     .map(({ name, reason }) => `cella: ${escapeControls(name)} is not in it: ${escapeControls(reason)}`)
     .join('\n');
 }
+
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+export function addFork(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP))
+    .argument('<key>', 'who owns the other kernel', parseText)
+    .option('--replace', 'also where there is an agent with that key, whose names are lost')
+    .option('--json', 'print what was made as JSON')
+    .action(async (key: string, flags: Flags & { replace?: boolean }) => {
+      const request = {
+        agentKey: resolveAgentKey(flags, context.defaults),
+        fork: key,
+        place: resolveTarget(flags, context.defaults),
+        placeFlags: formatTargetFlags(flags),
+        session: sessionOptions(flags, context.defaults),
+        replace: flags.replace === true,
+        json: flags.json === true,
+      };
+      done(await fork(request, context));
+    });
+}
+
+const HELP = `
+Examples:
+  $ cella fork ada-2 --agent ada      ada-2 gets the names of ada
+  $ cella run --agent ada-2 -c 'x'    and goes on by itself
+
+Both work in the same folder, that of the first. A name that cannot be saved is not in the fork,
+and is told.`;

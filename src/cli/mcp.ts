@@ -1,13 +1,12 @@
 /** `cella mcp`: a Python kernel as the code interpreter of any MCP client. */
 
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { settings } from '../settings/settings-table.ts';
 import { port } from '../settings/value-types.ts';
 import { Exit, UsageError } from './command-errors.ts';
 import { Signals } from './command-lifecycle.ts';
 import type { McpRequest } from './context.ts';
-import { defineCommand } from './define-command.ts';
-import * as help from './help.ts';
+import type { DefineCommand, Done } from './define-command.ts';
 import { addSetting, parseText } from './options.ts';
 import type { ProgramContext } from './program.ts';
 import { addRuntimeFlags, parseSeconds, type SessionFlags, sessionOptions } from './session-options.ts';
@@ -21,9 +20,9 @@ interface McpFlags extends SessionFlags {
 
 const DEFAULT_TIMEOUT_MS = 300_000;
 
-export function addMcp(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
+export function addMcp(define: DefineCommand, context: ProgramContext, done: Done): void {
   const whose = { about: 'whose kernel it is where a call names none', otherwise: 'one for this folder' };
-  const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
+  const command = define(HELP);
   addRuntimeFlags(addTargetFlags(addSetting(command, settings.agentKey, whose), { tokenFile: false }))
     .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
     .addOption(
@@ -68,3 +67,24 @@ function parsePort(text: string): number {
     throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
   }
 }
+
+const HELP = `
+Examples:
+  $ claude mcp add cella -- cella mcp                 add it to Claude Code
+  $ cella mcp --cwd . --network host                  work on the files here, with network
+  $ cella mcp --no-runtime-deps --tools ./tools       locked packages, your own tools
+  $ cella mcp --http 8765                             serve HTTP at http://127.0.0.1:8765/mcp
+
+In the settings of another client (an IDE, Claude Desktop):
+  { "mcpServers": { "cella": { "command": "cella", "args": ["mcp"] } } }
+
+The client starts this command, and speaks MCP with it on stdin and stdout; messages for people go to
+stderr. The model gets run_code, which runs Python in a kernel that keeps its state, and tools to look
+at and change what code can use: tools, skills, artifacts and packages. See docs/mcp.md.
+
+Without --agent the kernel belongs to the folder this was started in, so that two projects do not meet.
+It starts at the first call. When the client goes away, or at SIGTERM, names are saved.
+
+--http asks every client for a bearer token. It is CELLA_MCP_TOKEN, else in --token-file, else it is
+made, kept in the data folder, and its place told on stderr. A token is never an argument, for every
+user of the machine can see those.`;

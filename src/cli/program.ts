@@ -1,57 +1,19 @@
-/** The command line of Cella: what can be typed, what each command is for, and where it goes. */
+/** The command line of Cella: which commands there are, how words reach them, and how a failure becomes an exit code. */
 
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, Help } from 'commander';
 import { settings } from '../settings/settings-table.ts';
-import { addAgent } from './agent/commands.ts';
-import { addArtifacts } from './artifacts/commands.ts';
 import { Exit, reportFailure, UsageError } from './command-errors.ts';
 import type {
   AgentProgramCommands,
-  BenchFlags,
   CommandContext,
   ImageCommands,
   MachineCommands,
   ServerCommands,
   StorageAccess,
 } from './context.ts';
-import { addCredentials } from './credentials/commands.ts';
-import { defineCommand, seeCommands, throwUsageError } from './define-command.ts';
-import { addDeps } from './deps/commands.ts';
-import * as help from './help.ts';
-import { addImage } from './image/commands.ts';
-import { addMcp } from './mcp.ts';
-import { addSetting, parseText, resolveSetting } from './options.ts';
+import { type DefineCommand, type Done, defineCommand, seeCommands, throwUsageError } from './define-command.ts';
 import { withStartupStatus } from './patience.ts';
-import { addPermissions } from './permissions/commands.ts';
-import { addProfiles } from './profiles/commands.ts';
-import { addAgents } from './programs/commands.ts';
-import { addServe } from './serve/commands.ts';
-import {
-  addRuntimeFlags,
-  addSessionFlags,
-  type Defaults,
-  parseProgram,
-  parseSeconds,
-  parseTransaction,
-  type RunTransaction,
-  type SessionFlags,
-  sessionOptions,
-} from './session-options.ts';
-import { addSessions } from './sessions/commands.ts';
-import { addSkills } from './skills/commands.ts';
-import { chooseSource } from './source.ts';
-import { addCheckpoints, addFork, addPs } from './state-commands.ts';
-import { addStore } from './store/commands.ts';
-import {
-  addStorageFlags,
-  addTargetFlags,
-  formatTargetFlags,
-  resolveStorage,
-  type StorageFlags,
-} from './target-options.ts';
-import { addTokens } from './tokens/commands.ts';
-import { addTools } from './tools/commands.ts';
-import { addUsers } from './users/commands.ts';
+import type { Defaults } from './session-options.ts';
 
 export interface ProgramContext
   extends CommandContext,
@@ -68,6 +30,189 @@ export interface ProgramContext
   readonly ownCommand?: readonly string[];
   readonly words?: readonly string[];
 }
+
+type AddCommand = (define: DefineCommand, context: ProgramContext, done: Done) => void;
+
+interface CommandEntry {
+  readonly name: string;
+  /** What follows the name in the list of commands. */
+  readonly usage?: string;
+  readonly summary: string;
+  /** The module of a command loads only if one of the words is its name. */
+  readonly load: () => Promise<AddCommand>;
+}
+
+/** In the order of `cella --help`. */
+const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: 'run',
+    usage: '[options] [file]',
+    summary: 'run a Python program and show its output and last value',
+    load: async () => (await import('./run.ts')).addRun,
+  },
+  {
+    name: 'repl',
+    usage: '[options]',
+    summary: 'work in a kernel line by line',
+    load: async () => (await import('./repl.ts')).addRepl,
+  },
+  {
+    name: 'chat',
+    usage: '[options]',
+    summary: 'work with an agent: Python, shell, undo, checkpoints',
+    load: async () => (await import('./chat-command.ts')).addChat,
+  },
+  {
+    name: 'agent',
+    summary: 'prompt a coding agent in a session of a server',
+    load: async () => (await import('./agent/commands.ts')).addAgent,
+  },
+  {
+    name: 'permissions',
+    summary: 'what agents and tools wait for leave to do',
+    load: async () => (await import('./permissions/commands.ts')).addPermissions,
+  },
+  {
+    name: 'profiles',
+    summary: 'what you set up for coding agents',
+    load: async () => (await import('./profiles/commands.ts')).addProfiles,
+  },
+  {
+    name: 'checkpoints',
+    summary: 'points that an agent can go back to',
+    load: async () => (await import('./checkpoints.ts')).addCheckpoints,
+  },
+  {
+    name: 'fork',
+    usage: '[options] <key>',
+    summary: 'make another agent with the same names',
+    load: async () => (await import('./fork.ts')).addFork,
+  },
+  {
+    name: 'ps',
+    usage: '[options]',
+    summary: 'list all agents: live ones, and those that sleep',
+    load: async () => (await import('./agents.ts')).addPs,
+  },
+  {
+    name: 'deps',
+    summary: 'the Python packages that kernels have',
+    load: async () => (await import('./deps/commands.ts')).addDeps,
+  },
+  {
+    name: 'skills',
+    summary: 'Python that agents keep for later',
+    load: async () => (await import('./skills/commands.ts')).addSkills,
+  },
+  {
+    name: 'tools',
+    summary: 'programs, MCP servers and HTTP requests that code can call',
+    load: async () => (await import('./tools/commands.ts')).addTools,
+  },
+  {
+    name: 'artifacts',
+    summary: 'what agents have made and keep',
+    load: async () => (await import('./artifacts/commands.ts')).addArtifacts,
+  },
+  {
+    name: 'store',
+    summary: 'what a storage holds, and copies from one to another',
+    load: async () => (await import('./store/commands.ts')).addStore,
+  },
+  {
+    name: 'serve',
+    summary: 'serve kernels to a team: REST, WebSocket, users and rights',
+    load: async () => (await import('./serve/commands.ts')).addServe,
+  },
+  {
+    name: 'sessions',
+    summary: 'the sessions of a server',
+    load: async () => (await import('./sessions/commands.ts')).addSessions,
+  },
+  {
+    name: 'users',
+    summary: 'the users of a server, their roles and quotas',
+    load: async () => (await import('./users/commands.ts')).addUsers,
+  },
+  {
+    name: 'tokens',
+    summary: 'the tokens that let programs into a server',
+    load: async () => (await import('./tokens/commands.ts')).addTokens,
+  },
+  {
+    name: 'credentials',
+    summary: 'the keys of model providers, for agents',
+    load: async () => (await import('./credentials/commands.ts')).addCredentials,
+  },
+  {
+    name: 'mcp',
+    usage: '[options]',
+    summary: 'serve kernels to an MCP client: Claude, an IDE, an agent',
+    load: async () => (await import('./mcp.ts')).addMcp,
+  },
+  {
+    name: 'image',
+    summary: 'the images that kernels in containers run in',
+    load: async () => (await import('./image/commands.ts')).addImage,
+  },
+  {
+    name: 'agents',
+    summary: 'the coding agents that are installed here: Claude',
+    load: async () => (await import('./programs/commands.ts')).addAgents,
+  },
+  {
+    name: 'doctor',
+    usage: '[options]',
+    summary: 'tell whether this machine can isolate code, and what is missing',
+    load: async () => (await import('./doctor.ts')).addDoctor,
+  },
+  {
+    name: 'bench',
+    usage: '[options]',
+    summary: 'measure starts, executions and memory on this machine',
+    load: async () => (await import('./bench.ts')).addBench,
+  },
+];
+
+const HELP = `
+Examples:
+  $ cella run -c '6 * 7'              run code, see its value
+  $ cella run analysis.py             run a file
+  $ cella repl                        try things out line by line
+  $ cella chat                        Python, shell, undo and checkpoints in one place
+  $ cella agent 'Fix the tests'       prompt a coding agent at a server
+  $ cella permissions list            what agents wait for your leave to do
+  $ cella profiles list               what you have set up for coding agents
+  $ cella checkpoints create before   keep the names of an agent as they are
+  $ cella fork other                  make another agent with the same names
+  $ cella ps                          see all agents
+  $ cella deps add pandas             give the code a package
+  $ cella skills list                 Python that agents keep for later
+  $ cella tools call grep TODO a.txt  what code can call, called by hand
+  $ cella artifacts get report.md     what agents have made
+  $ cella store push redis://HOST     copy all of these to another storage
+  $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
+  $ cella sessions list               see what lives at a server
+  $ cella users add ada               let others use it; \`cella tokens\` for programs
+  $ cella credentials set anthropic   give agents a key that they never hold
+  $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
+  $ cella image build                 make the image that kernels in containers run in
+  $ cella agents install claude       bring a coding agent that works in a session
+  $ cella doctor                      see what this machine can isolate
+
+Settings:
+  A flag wins over a variable, and that over the config file: config.yaml in the data folder, or the
+  one that --config or CELLA_CONFIG names. There, \`--max-kernels 8\` is \`max-kernels: 8\`.
+  CELLA_DATA_DIR, CELLA_PYTHON, CELLA_EXECUTOR, CELLA_STORAGE, CELLA_REDIS and the like stand for the
+  flags of that name. These have none, and stand in no file:
+    CELLA_TOKEN              the token for the server at CELLA_URL
+    CELLA_MCP_TOKEN          the bearer token of \`cella mcp --http\`
+    CELLA_MASTER_KEY         what a server encrypts credentials with; see docs/credentials.md
+    CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
+    NO_COLOR                 any text turns colours off
+  docs/settings.md has all of them in one table.
+
+Run \`cella <command> --help\` for a command's options, examples and exit codes.`;
 
 /** Carries out one command line and gives its exit code. */
 export async function runProgram(words: readonly string[], context: ProgramContext): Promise<number> {
@@ -86,13 +231,13 @@ export async function runProgram(words: readonly string[], context: ProgramConte
       return defaults;
     },
   };
-  const program = buildProgram(current, done);
-  program.hook('preAction', async (_program, command) => {
-    const flags: { json?: boolean; data?: string; config?: string } = command.optsWithGlobals();
-    json = flags.json === true;
-    defaults = (await context.configured?.(flags)) ?? defaults;
-  });
   try {
+    const program = await buildProgram(current, done);
+    program.hook('preAction', async (_program, command) => {
+      const flags: { json?: boolean; data?: string; config?: string } = command.optsWithGlobals();
+      json = flags.json === true;
+      defaults = (await context.configured?.(flags)) ?? defaults;
+    });
     await program.parseAsync(words.length === 0 ? ['--help'] : [...words], { from: 'user' });
     return exitCode;
   } catch (error) {
@@ -102,7 +247,7 @@ export async function runProgram(words: readonly string[], context: ProgramConte
   }
 }
 
-function buildProgram(context: ProgramContext, done: (exitCode: number) => void): Command {
+async function buildProgram(context: ProgramContext, done: Done): Promise<Command> {
   const program = new Command('cella')
     .description('A place of its own for every AI agent: a persistent, sandboxed Python kernel.')
     .version(context.version, '-V, --version', 'print the version')
@@ -111,152 +256,27 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
     // `--version` after a command is that command's own.
     .enablePositionalOptions()
     .exitOverride((error) => throwUsageError(error, seeCommands))
-    .addHelpText('after', help.program);
-  // Commands copy these settings when they are added. What is wrong is told by whoever catches it.
+    .configureHelp({ subcommandTerm: describeCommand })
+    .addHelpText('after', HELP);
+  // Commands copy these settings when they are added. `runProgram` prints errors.
   program.configureOutput({
     writeOut: (text) => void context.terminal.out(text).catch(() => {}),
     writeErr: () => {},
   });
-  addRun(program, context, done);
-  addRepl(program, context, done);
-  addChat(program, context, done);
-  addAgent(program, context, done);
-  addPermissions(program, context, done);
-  addProfiles(program, context, done);
-  addCheckpoints(program, context, done);
-  addFork(program, context, done);
-  addPs(program, context, done);
-  addDeps(program, context, done);
-  addSkills(program, context, done);
-  addTools(program, context, done);
-  addArtifacts(program, context, done);
-  addStore(program, context, done);
-  addServe(program, context, done);
-  addSessions(program, context, done);
-  addUsers(program, context, done);
-  addTokens(program, context, done);
-  addCredentials(program, context, done);
-  addMcp(program, context, done);
-  addImage(program, context, done);
-  addAgents(program, context, done);
-  addDoctor(program, context, done);
-  addBench(program, context, done);
+  for (const { name, summary, load } of COMMANDS) {
+    const define: DefineCommand = (help) => defineCommand(program, name, summary, help);
+    // For the others, name and summary are enough.
+    if (context.words?.includes(name) ?? true) (await load())(define, context, done);
+    else define('');
+  }
   addHelp(program);
   return program;
 }
 
-function addRun(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  addSessionFlags(defineCommand(program, 'run', 'run a Python program and show its output and last value', help.run))
-    .argument('[file]', 'the program, or - to read it from stdin')
-    .option('-c <code>', 'the program itself', parseProgram)
-    .option('--timeout <seconds>', 'stop the code after this long', parseSeconds)
-    .option('--transaction <policy>', 'what becomes of the names that the code changes; see below', parseTransaction)
-    .option('--json', 'print one event a line as JSON, the result last')
-    .action(async (file: string | undefined, flags: RunFlags) => {
-      const source = chooseSource(file, flags.c);
-      const session = sessionOptions(flags, context.defaults);
-      const { run } = await import('./run.ts');
-      const { timeout: timeoutMs = 0, transaction, json = false } = flags;
-      const request = { source, session, timeoutMs, json, ...(transaction === undefined ? {} : { transaction }) };
-      done(await run(request, context));
-    });
-}
-
-interface RunFlags extends SessionFlags {
-  readonly c?: string;
-  readonly timeout?: number;
-  readonly transaction?: RunTransaction;
-  readonly json?: boolean;
-}
-
-function addRepl(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  addSessionFlags(defineCommand(program, 'repl', 'work in a kernel line by line', help.repl)).action(
-    async (flags: SessionFlags) => {
-      const { repl } = await import('./repl.ts');
-      done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
-    },
-  );
-}
-
-interface ChatFlags extends SessionFlags {
-  readonly autoSh?: boolean;
-  readonly autoPy?: boolean;
-  readonly with?: string;
-  readonly profile?: string;
-  readonly json?: boolean;
-}
-
-function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  const whose = { about: 'whose kernel it is', otherwise: 'an agent of its own, dropped at the end' };
-  const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
-  addRuntimeFlags(addTargetFlags(addSetting(command, settings.agentKey, whose)));
-  addSetting(command, settings.autoSh)
-    .option('--auto-py', 'take lines that are no command as Python')
-    .option('--with <agent>', 'take them as prompts for this coding agent, such as claude', parseText)
-    .option('--profile <name>', 'a profile of yours for it; see `cella profiles`', parseText)
-    .option('--json', 'print events and answers as JSON, one a line')
-    .action(async (flags: ChatFlags) => {
-      const { chat } = await import('./chat/chat.ts');
-      const request = {
-        session: sessionOptions(flags, context.defaults),
-        placeFlags: formatTargetFlags(flags),
-        version: context.version,
-        autoSh: flags.autoSh ?? context.defaults.autoSh,
-        autoPy: flags.autoPy === true,
-        agent: flags.with,
-        profile: flags.profile,
-        json: flags.json === true,
-      };
-      done(await chat(request, context));
-    });
-}
-
-function addDoctor(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  const summary = 'tell whether this machine can isolate code, and what is missing';
-  const command = addStorageFlags(defineCommand(program, 'doctor', summary, help.doctor));
-  addSetting(command, settings.python, { about: 'the Python to look at' });
-  addSetting(command, settings.engine, { about: 'the container engine to look at' });
-  addSetting(command, settings.image, { about: 'the image to look at' })
-    .option('--json', 'print the report as JSON')
-    .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
-      const [{ doctor }, { startWarnings }, { serveSettings }] = await Promise.all([
-        import('./doctor.ts'),
-        import('./serve/greeting.ts'),
-        import('../settings/settings-table.ts'),
-      ]);
-      const python = flags.python ?? context.defaults.python;
-      const { stdout, noColor } = context.terminal;
-      const place = resolveStorage(flags, context.defaults);
-      const engine = flags.engine ?? context.defaults.engine;
-      const image = flags.image ?? context.defaults.image;
-      done(
-        await doctor(
-          {
-            ...(await context.detect({ python, place, engine, image })),
-            strayVariables: context.defaults.strayVariables,
-            warnings: startWarnings(resolveSetting(serveSettings.membersMay, undefined, context.defaults)),
-          },
-          { json: flags.json === true, noColor },
-          stdout,
-        ),
-      );
-    });
-}
-
-function addBench(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  defineCommand(program, 'bench', 'measure starts, executions and memory on this machine', help.bench)
-    .option('--json', 'print the numbers as JSON')
-    .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
-    .option('--quick', 'only show that everything can be measured')
-    .option(
-      '--only <part>',
-      'one part instead of all: kernels, executors, daemon, gateway, agents or neighbours',
-      parseText,
-    )
-    .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
-      const part = only === undefined ? {} : { only };
-      done(await context.bench({ json, markdown, quick, ...part }, context.terminal));
-    });
+/** A command whose module is not loaded has no options and arguments yet. */
+function describeCommand(command: Command): string {
+  const usage = command.parent?.parent ? undefined : COMMANDS.find(({ name }) => name === command.name())?.usage;
+  return usage === undefined ? new Help().subcommandTerm(command) : `${command.name()} ${usage}`;
 }
 
 function addHelp(program: Command): void {

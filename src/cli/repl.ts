@@ -6,7 +6,10 @@ import { CellRunner } from './cells/cell-runner.ts';
 import { Exit, exitCodeOf } from './command-errors.ts';
 import { Signals } from './command-lifecycle.ts';
 import type { CommandContext, OpenOptions } from './context.ts';
+import type { DefineCommand, Done } from './define-command.ts';
 import { describeExecutor } from './format.ts';
+import type { ProgramContext } from './program.ts';
+import { addSessionFlags, type SessionFlags, sessionOptions } from './session-options.ts';
 import { openLineInput } from './terminal/line-editor.ts';
 import type { LineSource } from './terminal/line-input.ts';
 import { promptHooks } from './terminal/prompts.ts';
@@ -67,3 +70,18 @@ async function work(session: SessionApi, { cells, lines, terminal }: Desk): Prom
     failed = result?.status !== 'ok';
   }
 }
+
+export function addRepl(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP)).action(async (flags: SessionFlags) => {
+    done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
+  });
+}
+
+const HELP = `
+Examples:
+  $ cella repl
+  $ cella repl --cwd . --network host     work on the files here, with network
+  $ printf 'x = 41\\nx + 1\\n' | cella repl
+
+Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D or exit leaves.
+Where stdin is no terminal there are no prompts, and the exit code is 1 if the last cell failed.`;

@@ -7,8 +7,18 @@ import { printEvent, printNotices } from './cells/event-printer.ts';
 import { exitCodeOf } from './command-errors.ts';
 import { Signals } from './command-lifecycle.ts';
 import type { CommandContext, OpenOptions } from './context.ts';
-import type { RunTransaction } from './session-options.ts';
-import { readSource, type Source } from './source.ts';
+import type { DefineCommand, Done } from './define-command.ts';
+import type { ProgramContext } from './program.ts';
+import {
+  addSessionFlags,
+  parseProgram,
+  parseSeconds,
+  parseTransaction,
+  type RunTransaction,
+  type SessionFlags,
+  sessionOptions,
+} from './session-options.ts';
+import { chooseSource, readSource, type Source } from './source.ts';
 import { LineEditor } from './terminal/line-editor.ts';
 import { emptyInput, type LineSource, PipedLines } from './terminal/line-input.ts';
 import { InputPrompter, promptHooks } from './terminal/prompts.ts';
@@ -91,3 +101,57 @@ function openLines(request: RunRequest, terminal: Terminal, signals: Signals): L
     if (!request.json) await terminal.err(prompt);
   });
 }
+
+interface RunFlags extends SessionFlags {
+  readonly c?: string;
+  readonly timeout?: number;
+  readonly transaction?: RunTransaction;
+  readonly json?: boolean;
+}
+
+export function addRun(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP))
+    .argument('[file]', 'the program, or - to read it from stdin')
+    .option('-c <code>', 'the program itself', parseProgram)
+    .option('--timeout <seconds>', 'stop the code after this long', parseSeconds)
+    .option('--transaction <policy>', 'what becomes of the names that the code changes; see below', parseTransaction)
+    .option('--json', 'print one event a line as JSON, the result last')
+    .action(async (file: string | undefined, flags: RunFlags) => {
+      const source = chooseSource(file, flags.c);
+      const session = sessionOptions(flags, context.defaults);
+      const { timeout: timeoutMs = 0, transaction, json = false } = flags;
+      const request = { source, session, timeoutMs, json, ...(transaction === undefined ? {} : { transaction }) };
+      done(await run(request, context));
+    });
+}
+
+const HELP = `
+Examples:
+  $ cella run -c 'import sys; sys.version'
+  $ cella run report.py --timeout 30 --memory 512
+  $ echo 'print(input("Name? "))' > ask.py; echo Ada | cella run ask.py
+  $ generate-code | cella run -       read the program from stdin
+  $ cella run job.py --json | jq .    read the events from another program
+  $ cella run --agent ada -c 'x = 41'; cella run --agent ada -c 'x + 1'
+  $ cella run --network allow:pypi.org,*.example.org fetch.py  reach these hosts alone
+  $ cella run --transaction rollback_always -c 'x = 0'      a dry run
+  $ cella run --sync-deps --no-runtime-deps report.py       all packages first, and no others
+  $ cella run --executor container -c 'import os; os.uname()'
+
+Names, functions and imports stay with the agent from one run to the next, and so do its files.
+What the code prints goes to stdout and stderr as it comes; the last value's repr follows on stdout.
+input() is answered at the terminal, or from stdin, a line each; at its end the code gets EOFError.
+--timeout does not count the time a person takes to answer; from a pipe, each answer has that long.
+Ctrl-C interrupts the code, a second one ends the command.
+
+--transaction, for names, modules and the working folder (files and what was sent elsewhere stay):
+  commit_always         keep all changes; the default
+  rollback_on_failure   take them back where the code fails, also under the name commit_on_success
+  rollback_always       take them back in any case: a dry run
+
+Exit codes:
+  0      the code ran to its end          130    it was interrupted
+  1      it raised an exception           137    its kernel was killed, or crashed
+  2      this command line is wrong       141    the reader of the output went away
+  124    --timeout was over               129, 143  ended by SIGHUP, SIGTERM
+  Where the code calls sys.exit(n), the exit code is n.`;

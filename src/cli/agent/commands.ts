@@ -1,16 +1,16 @@
 /** `cella agent`: what can be typed. */
 
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import type { PermissionMode } from '../../protocol/turn.ts';
 import { settings } from '../../settings/settings-table.ts';
 import { UsageError } from '../command-errors.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import type { DefineCommand, Done } from '../define-command.ts';
 import { addSetting, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags } from '../server-client.ts';
 import { parseSeconds } from '../session-options.ts';
 import { readText } from '../terminal/line-input.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 
 interface AgentFlags extends JsonServerFlags {
   readonly agent?: string;
@@ -25,9 +25,8 @@ interface AgentFlags extends JsonServerFlags {
 
 const modes = ['ask', 'auto-edit', 'plan', 'bypass'] as const satisfies readonly PermissionMode[];
 
-export function addAgent(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  const command = defineCommand(program, 'agent', 'prompt a coding agent in a session of a server', help.agent);
-  if (!isMeant('agent', context)) return;
+export function addAgent(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const command = define(help.agent);
   const whose = { about: 'the session of this agent key, made where there is none', otherwise: 'default' };
   addSetting(addJsonServerFlags(command), settings.agentKey, whose)
     .argument('<prompt>', 'what it is to do, or - to read it from stdin', parseText)

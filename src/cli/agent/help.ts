@@ -1,6 +1,7 @@
-/** What follows the options in the help of `cella agent`. */
+/** Help texts. */
 
-export const agent = `
+export const help = {
+  agent: `
 Examples:
   $ cella agent 'Write tests for src/price.py and run them'
   $ cella agent 'Now make them pass' --mode auto-edit
@@ -22,4 +23,5 @@ Ctrl-C stops the turn, a second one leaves.
 Exit codes:
   0    the turn is complete         124    its time was over
   1    it failed                    130    it was stopped, or you left
-  2    this command line is wrong`;
+  2    this command line is wrong`,
+};

@@ -1,14 +1,13 @@
 /** `cella artifacts`: what agents have made and keep. */
 
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import type { ArtifactFacts } from '../../protocol/namespace-models.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addNamespaceFlags, createOutput, type NamespaceFlags, namespacesOptions } from '../session-options.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 
-type Done = (exitCode: number) => void;
 const NAME = 'the name of the artifact';
 
 interface PutFlags extends NamespaceFlags {
@@ -17,9 +16,8 @@ interface PutFlags extends NamespaceFlags {
   readonly mediaType?: string;
 }
 
-export function addArtifacts(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'artifacts', 'what agents have made and keep', help.artifacts);
-  if (!isMeant('artifacts', context)) return;
+export function addArtifacts(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.artifacts);
   const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     return { namespaces, report: createOutput(flags, context) };

@@ -2,21 +2,18 @@
 
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Provider, providers } from '../../protocol/enums.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
-import * as help from './help.ts';
-
-type Done = (exitCode: number) => void;
+import { help } from './help.ts';
 
 interface Flags extends JsonServerFlags {
   readonly user?: string;
 }
 
-export function addCredentials(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'credentials', 'the keys of model providers, for agents', help.credentials);
-  if (!isMeant('credentials', context)) return;
+export function addCredentials(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.credentials);
   const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));

@@ -1,8 +1,7 @@
 /** `cella deps`: the packages that kernels have. */
 
-import type { Command } from 'commander';
 import type { DepsApi } from '../../session/api.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import {
@@ -13,14 +12,12 @@ import {
   namespacesOptions,
 } from '../session-options.ts';
 import type { Change } from './deps.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 
-type Done = (exitCode: number) => void;
 type Work = (deps: DepsApi) => Change;
 
-export function addDeps(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'deps', 'the Python packages that kernels have', help.deps);
-  if (!isMeant('deps', context)) return;
+export function addDeps(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.deps);
   const change = async (flags: NamespaceFlags, work: Work) => {
     const [{ change }, { runAbortable: stoppable }] = await Promise.all([
       import('./deps.ts'),

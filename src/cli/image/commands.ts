@@ -5,14 +5,12 @@ import { settings } from '../../settings/settings-table.ts';
 import { UsageError } from '../command-errors.ts';
 import { CommandOutput } from '../command-output.ts';
 import type { ImageRequest } from '../context.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { addSetting, addSettings, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { collect } from '../session-options.ts';
 import { resolveDataDir } from '../target-options.ts';
-import * as help from './help.ts';
-
-type Done = (exitCode: number) => void;
+import { help } from './help.ts';
 
 interface Flags {
   readonly engine?: string;
@@ -29,9 +27,8 @@ interface BuildFlags extends Flags {
   readonly data?: string;
 }
 
-export function addImage(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'image', 'the images that kernels in containers run in', help.image);
-  if (!isMeant('image', context)) return;
+export function addImage(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.image);
   const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
   const engineOf = (flags: Flags) => flags.engine ?? context.defaults.engine;
   const summary = "make an image, from this machine's own Python or from another";

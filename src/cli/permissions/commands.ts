@@ -2,11 +2,11 @@
 
 import { type Command, Option } from 'commander';
 import type { PermissionScope } from '../../protocol/api/agent-routes.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 
 interface SessionFlag extends JsonServerFlags {
   readonly session?: string;
@@ -20,9 +20,8 @@ interface AllowFlags extends JsonServerFlags {
 
 const scopes = ['once', 'session', 'always'] as const satisfies readonly PermissionScope[];
 
-export function addPermissions(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  const group = defineCommand(program, 'permissions', 'what agents and tools wait for leave to do', help.permissions);
-  if (!isMeant('permissions', context)) return;
+export function addPermissions(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.permissions);
   const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string, parent = group) =>
     addJsonServerFlags(defineCommand(parent, name, summary, text));

@@ -1,6 +1,7 @@
-/** What follows the options in the help of `cella permissions`. */
+/** Help texts. */
 
-export const permissions = `
+export const help = {
+  permissions: `
 Examples:
   $ cella permissions list                          what waits for you, in all your sessions
   $ cella permissions allow default prm_k3v7q2mzp4abcdef
@@ -9,15 +10,13 @@ Examples:
   $ cella permissions rules list
 
 What an agent, or a tool that requires approval, waits for can be decided here while it runs elsewhere.
-The first decision counts. docs/permissions.md tells what patterns mean.`;
-
-export const list = `
+The first decision counts. docs/permissions.md tells what patterns mean.`,
+  list: `
 Examples:
   $ cella permissions list
   $ cella permissions list --session default --all
-  $ cella permissions list --json | jq -r '.permissions[].id'`;
-
-export const allow = `
+  $ cella permissions list --json | jq -r '.permissions[].id'`,
+  allow: `
 Examples:
   $ cella permissions allow default prm_k3v7q2mzp4abcdef
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope always
@@ -25,15 +24,13 @@ Examples:
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --text 'the second one'
 
 --scope once, the default, is for this time. session and always make a rule: for the very same again,
-or for what --pattern says. --text is the answer to a question.`;
-
-export const deny = `
+or for what --pattern says. --text is the answer to a question.`,
+  deny: `
 Examples:
   $ cella permissions deny default prm_k3v7q2mzp4abcdef --reason 'not on a Friday'
 
-The agent is told the reason, and goes on.`;
-
-export const rules = `
+The agent is told the reason, and goes on.`,
+  rules: `
 Examples:
   $ cella permissions rules list
   $ cella permissions rules add Bash 'git status'
@@ -41,4 +38,5 @@ Examples:
   $ cella permissions rules rm rul_k3v7q2mzp4abcdef
 
 Rules of yours hold for agents that you prompt and code that you run, in every session. With --session
-they are those that were made for that session alone.`;
+they are those that were made for that session alone.`,
+};

@@ -1,19 +1,18 @@
 /** `cella profiles`: what people set up for coding agents, kept at a server by name. */
 
 import type { Command } from 'commander';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 
 interface SetFlags extends JsonServerFlags {
   readonly from: string;
 }
 
-export function addProfiles(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  const group = defineCommand(program, 'profiles', 'what you set up for coding agents', help.profiles);
-  if (!isMeant('profiles', context)) return;
+export function addProfiles(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.profiles);
   const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));

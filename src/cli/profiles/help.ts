@@ -1,28 +1,4 @@
-/** What follows the options in the help of `cella profiles`. */
-
-export const profiles = `
-Examples:
-  $ cella profiles set reviewer --from reviewer.yaml
-  $ cella agent --profile reviewer 'Look at the last change'
-  $ cella profiles list
-  $ cella profiles show reviewer > reviewer.yaml         to change it, and set it again
-  $ cella profiles delete reviewer
-
-A profile is what you set up for coding agents once, and name with each prompt: a system prompt, rules,
-skills, subagents, commands, MCP servers, and files that a workspace has from the start. It is yours, and
-kept at the server. \`cella profiles set --help\` shows how one is written.`;
-
-export const list = `
-Examples:
-  $ cella profiles list
-  $ cella profiles list --json`;
-
-export const show = `
-Examples:
-  $ cella profiles show reviewer
-  $ cella profiles show reviewer --json | jq .profile.rules
-
-Everything that is in it, headers and variables of MCP servers too.`;
+/** Help texts. */
 
 export const set = `
 Examples:
@@ -57,8 +33,32 @@ It takes the place of the one before, whole. A file of the profile never takes t
 workspace has. Programs of MCP servers run in the agent's own sandbox. What is in a profile is no secret
 from the agent: keys of model providers belong into \`cella credentials\`.`;
 
-export const remove = `
+export const help = {
+  profiles: `
+Examples:
+  $ cella profiles set reviewer --from reviewer.yaml
+  $ cella agent --profile reviewer 'Look at the last change'
+  $ cella profiles list
+  $ cella profiles show reviewer > reviewer.yaml         to change it, and set it again
+  $ cella profiles delete reviewer
+
+A profile is what you set up for coding agents once, and name with each prompt: a system prompt, rules,
+skills, subagents, commands, MCP servers, and files that a workspace has from the start. It is yours, and
+kept at the server. \`cella profiles set --help\` shows how one is written.`,
+  list: `
+Examples:
+  $ cella profiles list
+  $ cella profiles list --json`,
+  show: `
+Examples:
+  $ cella profiles show reviewer
+  $ cella profiles show reviewer --json | jq .profile.rules
+
+Everything that is in it, headers and variables of MCP servers too.`,
+  set,
+  remove: `
 Examples:
   $ cella profiles delete reviewer
 
-Turns that have begun keep it to their end.`;
+Turns that have begun keep it to their end.`,
+};

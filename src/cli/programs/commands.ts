@@ -3,13 +3,11 @@
 import type { Command } from 'commander';
 import { settings } from '../../settings/settings-table.ts';
 import { CommandOutput } from '../command-output.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { addSettings, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { resolveDataDir } from '../target-options.ts';
-import * as help from './help.ts';
-
-type Done = (exitCode: number) => void;
+import { help } from './help.ts';
 
 interface Flags {
   readonly data?: string;
@@ -17,9 +15,8 @@ interface Flags {
   readonly version?: string;
 }
 
-export function addAgents(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'agents', 'the coding agents that are installed here: Claude', help.agents);
-  if (!isMeant('agents', context)) return;
+export function addAgents(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.agents);
   const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
   const requestOf = (agent: string, flags: Flags) => ({
     agent,

@@ -6,15 +6,13 @@ import { serveSettings, settings } from '../../settings/settings-table.ts';
 import { describeUnknownVariable } from '../../settings/unknown-variables.ts';
 import { UsageError } from '../command-errors.ts';
 import { CommandOutput } from '../command-output.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { addSettings } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addPackageFlags, parseSeconds } from '../session-options.ts';
 import { addStorageFlags, resolveDataDir } from '../target-options.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 import type { ServeFlags } from './request.ts';
-
-type Done = (exitCode: number) => void;
 
 interface Flags {
   readonly data?: string;
@@ -28,10 +26,8 @@ interface StartFlags extends ServeFlags {
   readonly readyFd?: number;
 }
 
-export function addServe(program: Command, context: ProgramContext, done: Done): void {
-  const summary = 'serve kernels to a team: REST, WebSocket, users and rights';
-  const command = defineCommand(program, 'serve', summary, help.serve);
-  if (!isMeant('serve', context)) return;
+export function addServe(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const command = define(help.serve);
   addStorageFlags(command)
     // What comes after `stop` or `status` is theirs.
     .enablePositionalOptions()

@@ -1,6 +1,7 @@
-/** What follows the options in the help of `cella serve`. */
+/** Help texts. */
 
-export const serve = `
+export const help = {
+  serve: `
 Examples:
   $ cella serve                                       at http://127.0.0.1:7710, for this machine
   $ cella serve --detach                              the same, in the background
@@ -31,9 +32,8 @@ saved, clients are told. A second one ends it at once. Logs are JSON, one line e
 Exit codes:
   0      it was ended in good order; with --detach, it is ready
   1      it could not start or go on, or was ended at once
-  2      this command line, or the config file, is wrong`;
-
-export const stop = `
+  2      this command line, or the config file, is wrong`,
+  stop: `
 Examples:
   $ cella serve stop                  running code has the server's --grace to end
   $ cella serve stop --now            it is interrupted at once; names are saved all the same
@@ -45,9 +45,8 @@ signal.
 Exit codes:
   0      it has ended and saved everything, or none ran
   1      it has ended and could not save everything, or did not tell; or it is still there after
-         --timeout seconds`;
-
-export const status = `
+         --timeout seconds`,
+  status: `
 Examples:
   $ cella serve status
   $ cella serve status --json | jq .kernels
@@ -55,4 +54,5 @@ Examples:
 Exit codes:
   0      a server runs on the data folder, and answers
   1      a process has the folder and does not answer: it starts, ends, or hangs
-  3      none runs`;
+  3      none runs`,
+};

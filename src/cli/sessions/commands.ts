@@ -5,14 +5,12 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { ServerFlags } from '../backend/find-server.ts';
 import { UsageError } from '../command-errors.ts';
 import { CommandOutput } from '../command-output.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addServerFlags } from '../server-client.ts';
 import { collect } from '../session-options.ts';
-import * as help from './help.ts';
-
-type Done = (exitCode: number) => void;
+import { help } from './help.ts';
 
 interface Flags extends ServerFlags {
   readonly json?: boolean;
@@ -28,9 +26,8 @@ interface LogsFlags extends Flags {
   readonly follow?: boolean;
 }
 
-export function addSessions(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'sessions', 'the sessions of a server', help.sessions);
-  if (!isMeant('sessions', context)) return;
+export function addSessions(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.sessions);
   const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
   const named = (command: Command) => command.argument('<session>', 'its id or agent key', parseText);
   addFlags(defineCommand(group, 'list', 'those that you may see', help.list))

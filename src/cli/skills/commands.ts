@@ -1,7 +1,7 @@
 /** `cella skills`: Python that agents keep for later. */
 
 import { type Command, InvalidArgumentError } from 'commander';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import {
@@ -15,14 +15,12 @@ import {
   sessionOptions,
 } from '../session-options.ts';
 import { readText } from '../terminal/line-input.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 
-type Done = (exitCode: number) => void;
 const NAME = 'the name of the skill';
 
-export function addSkills(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'skills', 'Python that agents keep for later', help.skills);
-  if (!isMeant('skills', context)) return;
+export function addSkills(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.skills);
   const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     return { ...(await import('./skills.ts')), namespaces, report: createOutput(flags, context) };

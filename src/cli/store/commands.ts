@@ -2,14 +2,12 @@
 
 import { type Command, InvalidArgumentError } from 'commander';
 import type { CopyKind } from '../context.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addNamespaceFlags, addStorageNamespaceFlags, createOutput, type NamespaceFlags } from '../session-options.ts';
 import { resolveDataDir, resolveStorage, resolveTarget } from '../target-options.ts';
-import * as help from './help.ts';
-
-type Done = (exitCode: number) => void;
+import { help } from './help.ts';
 
 interface CopyFlags extends NamespaceFlags {
   readonly only?: CopyKind[];
@@ -19,9 +17,8 @@ interface CopyFlags extends NamespaceFlags {
 const kinds: readonly CopyKind[] = ['tools', 'skills', 'artifacts', 'deps'];
 const PLACE = 'a data folder, or redis://HOST:PORT/?prefix=PREFIX';
 
-export function addStore(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'store', 'what a storage holds, and copies from one to another', help.store);
-  if (!isMeant('store', context)) return;
+export function addStore(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.store);
   addNamespaceFlags(defineCommand(group, 'list', 'tools, skills, artifacts and packages of a storage', help.list))
     .argument('[storage]', `${PLACE} (default: that of --storage and --data)`, parseText)
     .action(async (named: string | undefined, flags: NamespaceFlags) => {

@@ -11,7 +11,7 @@ import type { Terminal } from './terminal.ts';
 interface InputPrompterOptions {
   readonly session: Pick<SessionApi, 'answerInput' | 'cancelInput'>;
   readonly lines: LineSource;
-  readonly terminal: Pick<Terminal, 'asking' | 'free'>;
+  readonly terminal: Pick<Terminal, 'activeQuestion' | 'questionSignal'>;
   /** Ctrl-C in the middle of an answer. */
   readonly onInterrupt: () => void;
 }

@@ -3,13 +3,11 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Scope } from '../../protocol/access-models.ts';
 import { scopes } from '../../protocol/enums.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
-import * as help from './help.ts';
-
-type Done = (exitCode: number) => void;
+import { help } from './help.ts';
 
 interface ListFlags extends JsonServerFlags {
   readonly user?: string;
@@ -23,9 +21,8 @@ interface CreateFlags extends ListFlags {
 
 const UNITS_MS = { m: 60_000, h: 3_600_000, d: 24 * 3_600_000 } as const;
 
-export function addTokens(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'tokens', 'the tokens that let programs into a server', help.tokens);
-  if (!isMeant('tokens', context)) return;
+export function addTokens(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.tokens);
   const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));

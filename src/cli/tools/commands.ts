@@ -1,7 +1,7 @@
 /** `cella tools`: programs, MCP servers and HTTP requests that code can call. */
 
 import type { Command } from 'commander';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import {
@@ -16,40 +16,33 @@ import {
 } from '../session-options.ts';
 import { parseLimit } from '../skills/commands.ts';
 import { readText } from '../terminal/line-input.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 
-type Done = (exitCode: number) => void;
 const NAME = 'the name of the tool';
 
-export function addTools(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(
-    program,
-    'tools',
-    'programs, MCP servers and HTTP requests that code can call',
-    help.tools,
-  );
-  if (!isMeant('tools', context)) return;
+export function addTools(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.tools);
   const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     return { ...(await import('./tools.ts')), namespaces, report: createOutput(flags, context) };
   };
-  const define = (name: string, summary: string, examples: string) =>
+  const make = (name: string, summary: string, examples: string) =>
     addToolsFlag(addNamespaceFlags(defineCommand(group, name, summary, examples)));
-  define('list', 'all tools, and what is wrong with definitions that cannot be used', help.list).action(
+  make('list', 'all tools, and what is wrong with definitions that cannot be used', help.list).action(
     async (flags: NamespaceFlags) => {
       const { list, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await list(namespaces.tools, report));
     },
   );
-  define('show', 'what a tool takes, and its recipes', help.show)
+  make('show', 'what a tool takes, and its recipes', help.show)
     .argument('<name>', NAME, parseText)
     .action(async (name: string, flags: NamespaceFlags) => {
       const { show, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await show(namespaces.tools, name, report));
     });
-  define('search', 'find tools by what they are for', help.search)
+  make('search', 'find tools by what they are for', help.search)
     .argument('<query...>', 'what is to be done, in plain words')
     .option('--limit <n>', 'at most so many', parseLimit, 10)
     .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
@@ -57,7 +50,7 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
       await using namespaces = opened.namespaces;
       done(await search(namespaces.tools, query.join(' '), flags.limit, report));
     });
-  define('add', 'check a definition and keep it in the storage', help.add)
+  make('add', 'check a definition and keep it in the storage', help.add)
     .argument('<file>', 'the definition in YAML, or - to read it from stdin', parseText)
     .option('--replace', 'also where there is one of that name')
     .action(async (file: string, flags: NamespaceFlags & { replace?: boolean }) => {
@@ -68,7 +61,7 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
       await using namespaces = opened.namespaces;
       done(await add(namespaces.tools, yaml, { replace: flags.replace === true, where }, report));
     });
-  define('remove', 'take a definition out of the storage', help.remove)
+  make('remove', 'take a definition out of the storage', help.remove)
     .argument('<name>', NAME, parseText)
     .action(async (name: string, flags: NamespaceFlags) => {
       const { remove, report, ...opened } = await open(flags);

@@ -3,22 +3,19 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Role } from '../../protocol/access-models.ts';
 import { roles } from '../../protocol/enums.ts';
-import { defineCommand, isMeant } from '../define-command.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
-import * as help from './help.ts';
+import { help } from './help.ts';
 import type { QuotaFlags } from './quotas.ts';
-
-type Done = (exitCode: number) => void;
 
 interface UserFlags extends JsonServerFlags, QuotaFlags {
   readonly role?: Role;
 }
 
-export function addUsers(program: Command, context: ProgramContext, done: Done): void {
-  const group = defineCommand(program, 'users', 'the users of a server, their roles and quotas', help.users);
-  if (!isMeant('users', context)) return;
+export function addUsers(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.users);
   const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
