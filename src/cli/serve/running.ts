@@ -8,8 +8,8 @@ import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
 import type { FolderWatch, ServerLockHolder } from '../context.ts';
 
 /** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
-const SOON_MS = 3000;
-const PATIENCE_MS = 15_000;
+const PROBE_TIMEOUT_MS = 3000;
+const ANSWER_TIMEOUT_MS = 15_000;
 
 export type Running =
   | { readonly kind: 'answers'; readonly client: Client }
@@ -38,10 +38,10 @@ export async function answerOf(
   watch: Pick<FolderWatch, 'holder'>,
 ): Promise<Client> {
   const late = () => new CellaError('DAEMON_UNREACHABLE', `Nobody answers at ${socket}.`);
-  return await withTimeout(connecting, SOON_MS, late).catch(async (error) => {
+  return await withTimeout(connecting, PROBE_TIMEOUT_MS, late).catch(async (error) => {
     const holder = await watch.holder();
     if (!holder || isStopped(holder.pid)) throw error;
-    return await withTimeout(connecting, PATIENCE_MS, late);
+    return await withTimeout(connecting, ANSWER_TIMEOUT_MS, late);
   });
 }
 

@@ -17,7 +17,7 @@ export interface StopRequest {
   readonly timeoutMs: number | undefined;
 }
 
-const PATIENCE_MS = 60_000;
+const STOP_TIMEOUT_MS = 60_000;
 /** It has answered a moment before. */
 const ANSWER_MS = 15_000;
 const LOOK_MS = 50;
@@ -47,7 +47,7 @@ export async function stop(
   const { pid, graceMs } = await withTimeout(client.server.status(), ANSWER_MS, silent);
   // The process that is meant: should another one have taken its place by now, that one goes on.
   await withTimeout(client.server.stop({ pid, ...(now ? { graceMs: 0 } : {}) }), ANSWER_MS, silent);
-  const patience = timeoutMs ?? (now ? 0 : graceMs) + PATIENCE_MS;
+  const patience = timeoutMs ?? (now ? 0 : graceMs) + STOP_TIMEOUT_MS;
   const began = performance.now();
   const waiting = {
     watch,

@@ -1,6 +1,7 @@
 /** The sessions of a server, listed, shown and deleted. */
 
-import type { Client, SessionInfo } from '../../client/index.ts';
+import type { Client } from '../../client/index.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import { findSession } from '../backend/find-server.ts';
 import { Exit } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';

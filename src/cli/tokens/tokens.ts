@@ -1,6 +1,7 @@
 /** Tokens of a server: listed, made and revoked. */
 
-import type { Client, Scope } from '../../client/index.ts';
+import type { Client } from '../../client/index.ts';
+import type { Scope } from '../../protocol/access-models.ts';
 import { Exit } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';

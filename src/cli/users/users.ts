@@ -1,6 +1,7 @@
 /** The users of a server: listed, shown, made, changed, removed and let in. */
 
-import type { Client, Role, User } from '../../client/index.ts';
+import type { Client, User } from '../../client/index.ts';
+import type { Role } from '../../protocol/access-models.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
