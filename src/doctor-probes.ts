@@ -1,8 +1,8 @@
 /** What `cella doctor` checks on this machine: layers of isolation, executors, package installer and Redis. */
 
 import { adviceFor } from './cli/command-errors.ts';
+import type { DoctorReport, DoctorSurroundings, FoundExecutor } from './cli/commands/doctor.ts';
 import type { StorageTarget } from './cli/context.ts';
-import type { FoundExecutor, Machine, Surroundings } from './cli/doctor.ts';
 import { describeTarget } from './cli/target-options.ts';
 import { readProcessConfig } from './config.ts';
 import { CellaError } from './protocol/errors.ts';
@@ -15,7 +15,11 @@ export interface DetectOptions {
   readonly image?: string | undefined;
 }
 
-export async function detect({ python: named, place, ...container }: DetectOptions): Promise<Machine & Surroundings> {
+export async function detect({
+  python: named,
+  place,
+  ...container
+}: DetectOptions): Promise<DoctorReport & DoctorSurroundings> {
   const redis = place.redis ? { redis: await lookAtRedis(place) } : {};
   const others = [await lookAtContainers(container), await lookAtPyodide()];
   const [{ findPython }, { detectLayers }] = await Promise.all([
@@ -34,7 +38,7 @@ export async function detect({ python: named, place, ...container }: DetectOptio
   }
 }
 
-async function lookForInstaller(python: string): Promise<Surroundings['installer']> {
+async function lookForInstaller(python: string): Promise<DoctorSurroundings['installer']> {
   const { installerHere } = await import('./namespaces/deps/find-installer.ts');
   try {
     return { name: await installerHere(python) };
@@ -44,7 +48,7 @@ async function lookForInstaller(python: string): Promise<Surroundings['installer
   }
 }
 
-async function lookAtRedis(place: StorageTarget): Promise<NonNullable<Surroundings['redis']>> {
+async function lookAtRedis(place: StorageTarget): Promise<NonNullable<DoctorSurroundings['redis']>> {
   const { redisProblems } = await import('./storage/redis/health.ts');
   const where = describeTarget(place);
   try {

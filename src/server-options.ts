@@ -3,8 +3,8 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { UsageError } from './cli/command-errors.ts';
+import { toServeRequest } from './cli/commands/serve-request.ts';
 import type { StorageTarget } from './cli/context.ts';
-import { requestOf } from './cli/serve/request.ts';
 import { loadConfigFor, readCredential } from './config.ts';
 import { omitUndefined } from './lib/omit-undefined.ts';
 import { Quotas } from './protocol/access-models.ts';
@@ -89,7 +89,7 @@ export async function resolveServerOptions(options: ServerOptions): Promise<Reso
     tls,
     advertise,
     ...settings
-  } = await asOptionsError(() => requestOf({}, environment));
+  } = await asOptionsError(() => toServeRequest({}, environment));
   const place = placeOf(dataDir, storage, redis);
   const keys = { current: masterKey ?? environment.masterKey, old: environment.oldMasterKey };
   const wanted = {

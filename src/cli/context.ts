@@ -6,7 +6,7 @@ import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../sessio
 import type { PackageOptions, ServeSettings } from '../settings/settings-table.ts';
 import type { SignalSource } from './command-lifecycle.ts';
 
-import type { Machine, Surroundings } from './doctor.ts';
+import type { DoctorReport, DoctorSurroundings } from './commands/doctor.ts';
 import type { ExplicitFlag } from './session-options.ts';
 import type { ApprovalPrompt } from './terminal/prompts.ts';
 import type { Terminal } from './terminal/terminal.ts';
@@ -138,7 +138,7 @@ export interface MachineCommands {
     /** Of containers, in place of the usual ones. */
     readonly engine?: string | undefined;
     readonly image?: string | undefined;
-  }): Promise<Machine & Surroundings>;
+  }): Promise<DoctorReport & DoctorSurroundings>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
 }

@@ -8,11 +8,11 @@ import type {
   CommandContext,
   ImageCommands,
   MachineCommands,
+  OpenOptions,
   ServerCommands,
   StorageAccess,
 } from './context.ts';
 import { type DefineCommand, type Done, defineCommand, seeCommands, throwUsageError } from './define-command.ts';
-import { withStartupStatus } from './patience.ts';
 import type { Defaults } from './session-options.ts';
 
 export interface ProgramContext
@@ -48,129 +48,129 @@ const COMMANDS: readonly CommandEntry[] = [
     name: 'run',
     usage: '[options] [file]',
     summary: 'run a Python program and show its output and last value',
-    load: async () => (await import('./run.ts')).addRun,
+    load: async () => (await import('./commands/run.ts')).addRun,
   },
   {
     name: 'repl',
     usage: '[options]',
     summary: 'work in a kernel line by line',
-    load: async () => (await import('./repl.ts')).addRepl,
+    load: async () => (await import('./commands/repl.ts')).addRepl,
   },
   {
     name: 'chat',
     usage: '[options]',
     summary: 'work with an agent: Python, shell, undo, checkpoints',
-    load: async () => (await import('./chat-command.ts')).addChat,
+    load: async () => (await import('./commands/chat.ts')).addChat,
   },
   {
     name: 'agent',
     summary: 'prompt a coding agent in a session of a server',
-    load: async () => (await import('./agent/commands.ts')).addAgent,
+    load: async () => (await import('./commands/prompt.ts')).addAgent,
   },
   {
     name: 'permissions',
     summary: 'what agents and tools wait for leave to do',
-    load: async () => (await import('./permissions/commands.ts')).addPermissions,
+    load: async () => (await import('./commands/permissions.ts')).addPermissions,
   },
   {
     name: 'profiles',
     summary: 'what you set up for coding agents',
-    load: async () => (await import('./profiles/commands.ts')).addProfiles,
+    load: async () => (await import('./commands/profiles.ts')).addProfiles,
   },
   {
     name: 'checkpoints',
     summary: 'points that an agent can go back to',
-    load: async () => (await import('./checkpoints.ts')).addCheckpoints,
+    load: async () => (await import('./commands/checkpoints.ts')).addCheckpoints,
   },
   {
     name: 'fork',
     usage: '[options] <key>',
     summary: 'make another agent with the same names',
-    load: async () => (await import('./fork.ts')).addFork,
+    load: async () => (await import('./commands/fork.ts')).addFork,
   },
   {
     name: 'ps',
     usage: '[options]',
     summary: 'list all agents: live ones, and those that sleep',
-    load: async () => (await import('./agents.ts')).addPs,
+    load: async () => (await import('./commands/ps.ts')).addPs,
   },
   {
     name: 'deps',
     summary: 'the Python packages that kernels have',
-    load: async () => (await import('./deps/commands.ts')).addDeps,
+    load: async () => (await import('./commands/deps.ts')).addDeps,
   },
   {
     name: 'skills',
     summary: 'Python that agents keep for later',
-    load: async () => (await import('./skills/commands.ts')).addSkills,
+    load: async () => (await import('./commands/skills.ts')).addSkills,
   },
   {
     name: 'tools',
     summary: 'programs, MCP servers and HTTP requests that code can call',
-    load: async () => (await import('./tools/commands.ts')).addTools,
+    load: async () => (await import('./commands/tools.ts')).addTools,
   },
   {
     name: 'artifacts',
     summary: 'what agents have made and keep',
-    load: async () => (await import('./artifacts/commands.ts')).addArtifacts,
+    load: async () => (await import('./commands/artifacts.ts')).addArtifacts,
   },
   {
     name: 'store',
     summary: 'what a storage holds, and copies from one to another',
-    load: async () => (await import('./store/commands.ts')).addStore,
+    load: async () => (await import('./commands/storage.ts')).addStore,
   },
   {
     name: 'serve',
     summary: 'serve kernels to a team: REST, WebSocket, users and rights',
-    load: async () => (await import('./serve/commands.ts')).addServe,
+    load: async () => (await import('./commands/serve.ts')).addServe,
   },
   {
     name: 'sessions',
     summary: 'the sessions of a server',
-    load: async () => (await import('./sessions/commands.ts')).addSessions,
+    load: async () => (await import('./commands/sessions.ts')).addSessions,
   },
   {
     name: 'users',
     summary: 'the users of a server, their roles and quotas',
-    load: async () => (await import('./users/commands.ts')).addUsers,
+    load: async () => (await import('./commands/users.ts')).addUsers,
   },
   {
     name: 'tokens',
     summary: 'the tokens that let programs into a server',
-    load: async () => (await import('./tokens/commands.ts')).addTokens,
+    load: async () => (await import('./commands/tokens.ts')).addTokens,
   },
   {
     name: 'credentials',
     summary: 'the keys of model providers, for agents',
-    load: async () => (await import('./credentials/commands.ts')).addCredentials,
+    load: async () => (await import('./commands/credentials.ts')).addCredentials,
   },
   {
     name: 'mcp',
     usage: '[options]',
     summary: 'serve kernels to an MCP client: Claude, an IDE, an agent',
-    load: async () => (await import('./mcp.ts')).addMcp,
+    load: async () => (await import('./commands/mcp.ts')).addMcp,
   },
   {
     name: 'image',
     summary: 'the images that kernels in containers run in',
-    load: async () => (await import('./image/commands.ts')).addImage,
+    load: async () => (await import('./commands/images.ts')).addImage,
   },
   {
     name: 'agents',
     summary: 'the coding agents that are installed here: Claude',
-    load: async () => (await import('./programs/commands.ts')).addAgents,
+    load: async () => (await import('./commands/agents.ts')).addAgents,
   },
   {
     name: 'doctor',
     usage: '[options]',
     summary: 'tell whether this machine can isolate code, and what is missing',
-    load: async () => (await import('./doctor.ts')).addDoctor,
+    load: async () => (await import('./commands/doctor.ts')).addDoctor,
   },
   {
     name: 'bench',
     usage: '[options]',
     summary: 'measure starts, executions and memory on this machine',
-    load: async () => (await import('./bench.ts')).addBench,
+    load: async () => (await import('./commands/bench.ts')).addBench,
   },
 ];
 
@@ -293,4 +293,34 @@ function addHelp(program: Command): void {
       }
       command.outputHelp();
     });
+}
+
+/** From here on a person wonders whether anything happens at all. */
+const STATUS_DELAY_MS = 700;
+
+/** Opens sessions as the given context does. */
+export function withStartupStatus({ openSession, terminal }: CommandContext): CommandContext['openSession'] {
+  return async (options) => {
+    const tell = () => {
+      // What cannot be shown here fails again, and is told, with the first output.
+      if (terminal.stderrIsScreen) void terminal.status(describeStart(options)).catch(() => {});
+    };
+    const silence = setTimeout(tell, STATUS_DELAY_MS);
+    const onProgress = (text: string) => {
+      silence.refresh();
+      options.onProgress?.(text);
+    };
+    try {
+      return await openSession({ ...options, onProgress });
+    } finally {
+      clearTimeout(silence);
+      terminal.clearStatus();
+    }
+  };
+}
+
+function describeStart({ executor }: Pick<OpenOptions, 'executor'>): string {
+  if (executor === 'in-process') return 'Starting Python in WebAssembly; the first time takes a while';
+  if (executor === 'container') return 'Starting a container; the first one of an image takes a while';
+  return 'Starting a kernel';
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { requestOf } from '../cli/serve/request.ts';
+import { toServeRequest } from '../cli/commands/serve-request.ts';
 import { serveSettings } from '../settings/settings-table.ts';
 import { serveOptions } from './serve-options.ts';
 
@@ -8,7 +8,7 @@ const defaults = { agentKey: undefined, python: undefined, autoSh: false, dataDi
 it('what a command line says of executors reaches them', () => {
   const times = { agentIdle: 4000, agentStart: 5000, agentStop: 6000 };
   const flags = { maxAgents: 3, ...times, agentTokenHours: 3_600_000, agentTokenUses: 7 };
-  const { place: _place, ...request } = requestOf(flags, defaults);
+  const { place: _place, ...request } = toServeRequest(flags, defaults);
   const { agents } = serveOptions({ ...request, version: '0', dataDir: '/nowhere', session: {} });
   const tokens = { tokenMs: 3_600_000, tokenUses: 7 };
   expect(agents?.workers).toEqual({ maxWorkers: 3, idleMs: 4000, startMs: 5000, stopMs: 6000, ...tokens });

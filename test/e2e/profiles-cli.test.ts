@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { set as helpOfSet } from '../../src/cli/profiles/help.ts';
+import { setHelp as helpOfSet } from '../../src/cli/commands/profiles.ts';
 import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { Daemon } from '../support/daemon.ts';
 import { runCella, type Said } from '../support/in-process-cli.ts';

@@ -1,26 +1,21 @@
-/** `cella chat`: a conversation with an agent's place of work, at a terminal or from a pipe. */
+/** `cella chat`: reads lines, runs them as commands, Python, shell or prompts, and ends cleanly. */
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import { agentIn } from '../agent/agent-in.ts';
-import { agentAt } from '../agent/agent-named.ts';
+import { findAgent, requireAgentApi } from '../agent/coding-agents.ts';
 import { finishCell } from '../cells/cell-reader.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
+import { LEAVE } from '../commands/repl.ts';
 import type { CommandContext, OpenOptions, StorageAccess } from '../context.ts';
 import { chatCommand, describeExecutor } from '../format.ts';
-import { LEAVE } from '../repl.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { promptHooks } from '../terminal/prompts.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { promptAgent } from './agent.ts';
-import { findCommand } from './commands.ts';
-import { complete } from './completion.ts';
-import { type Desk, type Outcome, UNDO } from './desk.ts';
-import { parseLine } from './parse.ts';
-import { runPython } from './python.ts';
-import { Voice } from './voice.ts';
+import { complete, findCommand } from './chat-commands.ts';
+import { type ChatOutcome, ChatOutput, type ChatState, MAX_UNDO } from './chat-state.ts';
+import { promptAgent, runPython } from './code-commands.ts';
 
 export interface ChatRequest {
   /** Without an agent key, the chat has an agent of its own, which ends with it. */
@@ -46,11 +41,11 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
   void signals.ended.then(() => leaving.abort());
   const lines = openLineInput(terminal, signals.interrupt);
   const hooks = promptHooks({ terminal, json: request.json, lines: () => lines });
-  const session = await context.openSession({ ...options, ...hooks, agentKey, undo: UNDO });
+  const session = await context.openSession({ ...options, ...hooks, agentKey, undo: MAX_UNDO });
   const cells = new CellRunner({ session, terminal, signals, lines, json: request.json });
-  const desk: Desk = {
+  const desk: ChatState = {
     ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
-    voice: new Voice(terminal, request),
+    output: new ChatOutput(terminal, request),
     interactive: terminal.interactive,
     place: describeExecutor(session),
     autoSh: request.autoSh,
@@ -61,39 +56,39 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
     terminal,
     json: request.json,
     leaving: leaving.signal,
-    past: [],
-    working: undefined,
-    kept: request.session.agentKey !== undefined,
+    undoStack: [],
+    activeTask: undefined,
+    persistent: request.session.agentKey !== undefined,
   };
   interruptCode = () => {
     if (desk.turn) return desk.turn.stop();
-    desk.working?.abort();
-    return desk.working !== undefined || cells.interrupt();
+    desk.activeTask?.abort();
+    return desk.activeTask !== undefined || cells.interrupt();
   };
   try {
     if (signals.exitCode !== undefined) return signals.exitCode;
-    if (request.agent !== undefined) desk.agent = { name: await agentAt(agentIn(session), request.agent) };
+    if (request.agent !== undefined) desk.agent = { name: await findAgent(requireAgentApi(session), request.agent) };
     await greet(desk, request, terminal);
     return await Promise.race([converse(desk, terminal), signals.ended]);
   } finally {
     if (signals.exitCode !== undefined) terminal.skipFlush();
     lines.close();
-    await (desk.kept ? session.close() : session.destroy());
-    if (desk.kept && terminal.interactive && signals.exitCode === undefined) {
+    await (desk.persistent ? session.close() : session.destroy());
+    if (desk.persistent && terminal.interactive && signals.exitCode === undefined) {
       await terminal.errLines(`Names are kept: ${chatCommand(session.agentKey, request.placeFlags)} goes on.`, 'dim');
     }
   }
 }
 
-async function greet(desk: Desk, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
+async function greet(desk: ChatState, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
   const { agentKey, executor, capabilities } = desk.session;
   if (json) {
-    const reply = { command: 'chat', agent: agentKey, kept: desk.kept, executor, capabilities };
-    return await desk.voice.note(reply, '');
+    const reply = { command: 'chat', agent: agentKey, kept: desk.persistent, executor, capabilities };
+    return await desk.output.note(reply, '');
   }
   if (!desk.interactive) return;
   await terminal.err(`Cella ${version}`, 'bold');
-  const end = desk.kept ? '' : ', which ends with this chat';
+  const end = desk.persistent ? '' : ', which ends with this chat';
   await terminal.err(`, a chat with the agent ${JSON.stringify(agentKey)}${end}\n`);
   const shell = capabilities.subprocesses ? ', /sh COMMAND a shell,' : '';
   await terminal.err(`/py CODE runs Python${shell} ${desk.place}. /help lists the rest.\n`);
@@ -101,11 +96,11 @@ async function greet(desk: Desk, { version, json }: ChatRequest, terminal: Termi
 }
 
 /** Line by line, until there is none or one asks to leave. */
-async function converse(desk: Desk, terminal: Terminal): Promise<number> {
+async function converse(desk: ChatState, terminal: Terminal): Promise<number> {
   // What cannot be shown here fails again, and is told, at the next prompt or result.
   desk.cells.showBackground().catch(() => {});
   const prompt = desk.interactive ? terminal.styled('chat> ', 'bold') : '';
-  for (let last: Outcome = 'done'; ; ) {
+  for (let last: ChatOutcome = 'done'; ; ) {
     const line = await desk.lines.read({ prompt, complete: (text) => complete(desk, text) });
     if (line.kind === 'interrupt' || (line.kind === 'line' && line.text.trim() === '')) continue;
     if (line.kind !== 'line') return desk.interactive || last !== 'failed' ? Exit.ok : Exit.failed;
@@ -114,7 +109,7 @@ async function converse(desk: Desk, terminal: Terminal): Promise<number> {
   }
 }
 
-async function take(desk: Desk, text: string): Promise<Outcome> {
+async function take(desk: ChatState, text: string): Promise<ChatOutcome> {
   try {
     const line = parseLine(text);
     if (line.kind === 'command') return await findCommand(line.name).run(desk, line.argument);
@@ -122,13 +117,13 @@ async function take(desk: Desk, text: string): Promise<Outcome> {
   } catch (error) {
     const told = error instanceof UsageError || (error instanceof CellaError && error.code !== 'SESSION_CLOSED');
     if (!told) throw error;
-    await desk.voice.fail(error);
+    await desk.output.fail(error);
     return 'failed';
   }
 }
 
 /** A line that is no command is for the agent of the session, where one works there. */
-async function takeText(desk: Desk, text: string): Promise<Outcome> {
+async function takeText(desk: ChatState, text: string): Promise<ChatOutcome> {
   const { session, lines, interactive: prompts } = desk;
   if (desk.agent) return await promptAgent(desk, text);
   if (!desk.autoPy) {
@@ -140,4 +135,14 @@ async function takeText(desk: Desk, text: string): Promise<Outcome> {
   if (LEAVE.test(text)) return 'leave';
   const code = await finishCell(session, lines, text, { prompts });
   return code === undefined ? 'done' : await runPython(desk, code);
+}
+
+export type ChatLine =
+  | { readonly kind: 'command'; readonly name: string; readonly argument: string }
+  | { readonly kind: 'text'; readonly text: string };
+
+/** Only the space after a command's name, and that at the end, is no part of its argument. */
+export function parseLine(line: string): ChatLine {
+  const [, name, argument = ''] = /^\s*\/(\S*)\s*([\s\S]*)$/.exec(line) ?? [];
+  return name === undefined ? { kind: 'text', text: line } : { kind: 'command', name, argument: argument.trimEnd() };
 }

@@ -1,6 +1,4 @@
-/** Cells of the chat's own: a shell command, and the question where the code works. They bind no name. */
-
-import { lineOf, markedCell } from './cell-mark.ts';
+/** Cells that run a shell command, and the tag that says which line of a chat a cell came from. */
 
 /**
  * Runs in a namespace of its own, inside the kernel, and with it in its sandbox. The shell tells where it was at its
@@ -73,7 +71,7 @@ main()
 /** The command is data: it is quoted once, here, and no part of it is ever Python. */
 export function shellCell(command: string): string {
   const quoted = JSON.stringify(command.toWellFormed());
-  return markedCell('sh', command, `__import__("builtins").exec(${JSON.stringify(RUN)}, {"command": ${quoted}})`);
+  return tagCell('sh', command, `__import__("builtins").exec(${JSON.stringify(RUN)}, {"command": ${quoted}})`);
 }
 
 /** Where the code works, written to stdout as the bytes that it is. */
@@ -82,5 +80,23 @@ export const cwdCell = '# /cwd\n(lambda os: os.write(1, os.fsencode(os.getcwd())
 /** A cell as a person has typed it; undefined where nobody has. */
 export function cellToLine(code: string): string | undefined {
   if (code === cwdCell) return undefined;
-  return lineOf(code) ?? code;
+  return taggedLine(code) ?? code;
+}
+
+/** `line` is the command without its slash and name. It is data, and ends up in a comment. */
+export function tagCell(command: string, line: string, code: string): string {
+  return `# /${command} ${JSON.stringify(line.toWellFormed())}\n${code}`;
+}
+
+const MARK = /^# \/(sh|deps|skills) ("[^\n]*")\n/;
+
+/** What was typed; undefined where the code has no mark. */
+function taggedLine(code: string): string | undefined {
+  const [, command, quoted] = MARK.exec(code) ?? [];
+  if (command === undefined || quoted === undefined) return undefined;
+  try {
+    return `/${command} ${JSON.parse(quoted)}`;
+  } catch {
+    return undefined; // somebody's own comment
+  }
 }

@@ -1,0 +1,144 @@
+/** /py, /sh, /cwd and /agent: what a line runs. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import { PermissionMode } from '../../protocol/turn.ts';
+import { AgentTurn } from '../agent/agent-turn.ts';
+import { findAgent, requireAgentApi } from '../agent/coding-agents.ts';
+import { finishCell, readBlock, readPythonBlock } from '../cells/cell-reader.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import { signalName } from '../format.ts';
+import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
+import { cwdCell, shellCell } from './shell-cell.ts';
+
+export async function py(desk: ChatState, argument: string): Promise<ChatOutcome> {
+  const { session, lines, interactive: prompts } = desk;
+  if (argument === 'reset') return await reset(desk);
+  const code =
+    argument === ''
+      ? await readPythonBlock(session, lines, { prompts })
+      : await finishCell(session, lines, argument, { prompts });
+  // Whoever interrupts a block, or types none, has seen that nothing runs.
+  return code === undefined ? 'done' : await runPython(desk, code);
+}
+
+export async function runPython(desk: ChatState, code: string): Promise<ChatOutcome> {
+  const result = await desk.cells.run(code);
+  if (!result) return 'failed';
+  pushUndo(desk, { line: code, readOnly: false });
+  const { exitCode } = result.error ?? {};
+  if (exitCode !== undefined) {
+    const text = `The code asked to exit with ${exitCode}. The chat goes on; /quit leaves it.`;
+    await desk.output.note({ command: 'py', exitCode }, text);
+  }
+  return result.status === 'ok' || exitCode === 0 ? 'done' : 'failed';
+}
+
+async function reset({ session, output: voice }: ChatState): Promise<ChatOutcome> {
+  await session.reset();
+  await voice.note({ command: 'py', reset: true }, 'Every name is gone. Files and checkpoints stay.');
+  return 'done';
+}
+
+/** Linux takes no longer argument. */
+const LONGEST_BYTES = 128 * 1024 - 256;
+
+export async function sh(desk: ChatState, argument: string): Promise<ChatOutcome> {
+  const { executor, capabilities } = desk.session;
+  if (!capabilities.subprocesses) {
+    throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no processes, and with them no shell.`);
+  }
+  const command = argument === '' ? await readCommand(desk) : argument;
+  if (command === undefined) return 'done';
+  check(command);
+  if (!(await isConfirmed(desk, command))) return 'done';
+  const result = await desk.cells.run(shellCell(command));
+  if (!result) return 'failed';
+  pushUndo(desk, { line: `/sh ${command}`, readOnly: false });
+  const { exitCode = 0 } = result.error ?? {};
+  if (exitCode === 0) return result.status === 'ok' ? 'done' : 'failed';
+  const text = exitCode > 0 ? `exit code ${exitCode}` : `ended by ${signalName(-exitCode)}`;
+  await desk.output.note({ command: 'sh', exitCode }, `[${text}]`);
+  return 'failed';
+}
+
+export async function cwd(desk: ChatState): Promise<ChatOutcome> {
+  const result = await desk.cells.run(cwdCell);
+  if (result) pushUndo(desk, { line: '/cwd', readOnly: true });
+  return result?.status === 'ok' ? 'done' : 'failed';
+}
+
+async function readCommand({ lines, interactive: prompts }: ChatState): Promise<string | undefined> {
+  return await readBlock(lines, { prompts, isWhole: async () => true, complete: async (_, line) => [[], line] });
+}
+
+function check(command: string): void {
+  if (command.includes('\0')) throw new UsageError('A command cannot hold a null byte.', 'Leave it out.');
+  const bytes = Buffer.byteLength(command);
+  if (bytes <= LONGEST_BYTES) return;
+  throw new UsageError(
+    `This command has ${bytes} bytes, and a shell takes no more than ${LONGEST_BYTES}.`,
+    'Write it to a file with /py, and run that.',
+  );
+}
+
+/** A person sees the command once more, all of it. */
+async function isConfirmed(desk: ChatState, command: string): Promise<boolean> {
+  if (desk.autoSh) return true;
+  if (!desk.interactive) {
+    throw new UsageError(
+      'A shell command must be confirmed, and there is no terminal to ask at.',
+      'Start the chat with --auto-sh, or set CELLA_AUTO_SH=1, to run shell commands without asking.',
+    );
+  }
+  await desk.output.command(command);
+  const line = await desk.lines.read({ prompt: `Run this ${desk.place}? [y/N] `, ignoreTypeahead: true });
+  if (line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text)) return true;
+  await desk.output.note({ command: 'sh', confirmed: false }, 'Not run.');
+  return false;
+}
+
+/** `/agent` tells who it is, `/agent NAME [MODE]` chooses, `/agent off` ends it. */
+export async function agent(desk: ChatState, argument: string): Promise<ChatOutcome> {
+  const [name, mode, ...more] = argument.split(/\s+/).filter((word) => word !== '');
+  if (more.length > 0) throw new UsageError('/agent takes a name and a mode.', 'Type /agent claude auto-edit.');
+  if (name === 'off') desk.agent = undefined;
+  else if (name !== undefined) {
+    const wanted = modeOf(mode);
+    const session = requireAgentApi(desk.session);
+    desk.agent = { name: await findAgent(session, name), mode: wanted };
+    // Ready when the first line is typed; why it could not be is told with that.
+    void session.warmAgent(desk.agent.name).catch(() => {});
+  }
+  const { agent: chosen } = desk;
+  const mood = chosen?.mode === undefined ? '' : ` in the mode ${chosen.mode}`;
+  const nobody = desk.autoPy ? 'Plain lines are Python.' : 'No coding agent is chosen: /agent claude does that.';
+  const text = chosen ? `Plain lines go to ${chosen.name}${mood}.` : nobody;
+  await desk.output.note({ command: 'agent', agent: chosen?.name ?? null, mode: chosen?.mode ?? null }, text);
+  return 'done';
+}
+
+export async function promptAgent(desk: ChatState, prompt: string): Promise<ChatOutcome> {
+  const { terminal, lines, json, leaving, agent: chosen } = desk;
+  const turn = new AgentTurn({ session: requireAgentApi(desk.session), terminal, lines, json, leaving });
+  desk.turn = turn;
+  try {
+    const options = {
+      ...(chosen && { agent: chosen.name }),
+      ...(chosen?.mode && { mode: chosen.mode }),
+      ...(desk.profile === undefined ? {} : { profile: desk.profile }),
+    };
+    const exitCode = await turn.run(prompt, options);
+    // Its own cells are the last ones by now: what /undo takes back has no line of this chat.
+    desk.undoStack.length = 0;
+    return exitCode === Exit.ok ? 'done' : 'failed';
+  } finally {
+    desk.turn = undefined;
+  }
+}
+
+function modeOf(word: string | undefined): PermissionMode | undefined {
+  if (word === undefined) return undefined;
+  const mode = PermissionMode.safeParse(word);
+  if (mode.success) return mode.data;
+  throw new UsageError(`${JSON.stringify(word)} is no mode.`, `The modes are ${PermissionMode.options.join(', ')}.`);
+}

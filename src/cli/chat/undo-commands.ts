@@ -1,0 +1,208 @@
+/** /vars, /history, /undo, /checkpoint, /restore and /fork. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { Checkpoint, Variable } from '../../session/api.ts';
+import { UsageError } from '../command-errors.ts';
+import { cutToWidth } from '../command-output.ts';
+import { forkedToText, forkInto, lostToText } from '../commands/fork.ts';
+import { hasAgent } from '../commands/ps.ts';
+import { chatCommand, escapeControls, formatAgo, formatCount, formatSize } from '../format.ts';
+import { type ChatOutcome, type ChatState, MAX_UNDO, type UndoEntry } from './chat-state.ts';
+import { cellToLine } from './shell-cell.ts';
+
+const MOST_HISTORY = 20;
+const LONGEST_LINE = 60;
+
+export async function vars({ session, output: voice }: ChatState): Promise<ChatOutcome> {
+  const variables = await session.variables();
+  const reply = { command: 'vars', variables };
+  if (variables.length === 0) {
+    await voice.note(reply, 'There are no names yet. /py x = 1 makes one.');
+    return 'done';
+  }
+  const columns = [
+    { title: 'NAME' },
+    { title: 'TYPE' },
+    { title: 'LENGTH', align: 'right' as const },
+    { title: 'SIZE', align: 'right' as const },
+    { title: 'VALUE' },
+  ];
+  const rows = variables.map(({ name, type, length = '', size, preview }) => [
+    name,
+    type,
+    length,
+    formatSize(size),
+    preview,
+  ]);
+  await voice.table(reply, columns, rows);
+  return 'done';
+}
+
+export async function history({ session, output: voice }: ChatState, argument: string): Promise<ChatOutcome> {
+  if (!/^\d*$/.test(argument))
+    throw new UsageError(`/history ${argument} is no number.`, 'Type /history or /history 50.');
+  const all = (await session.history()).flatMap(({ code, ...entry }) => {
+    const line = cellToLine(code);
+    return line === undefined ? [] : [{ ...entry, line }];
+  });
+  const count = argument === '' ? MOST_HISTORY : Number(argument);
+  const entries = count === 0 ? [] : all.slice(-count);
+  const reply = { command: 'history', entries };
+  if (entries.length === 0) {
+    await voice.note(reply, 'Nothing has run yet.');
+    return 'done';
+  }
+  const width = String(entries.at(-1)?.execution ?? 0).length;
+  const lines = entries.map(({ execution, status, line }) => {
+    const [first = '', ...others] = line.trimEnd().split('\n').map(escapeControls);
+    const mark = status === 'ok' ? ' ' : '!';
+    const indent = ' '.repeat(width + 3);
+    return [`${String(execution).padStart(width)} ${mark} ${first}`, ...others.map((other) => indent + other)].join(
+      '\n',
+    );
+  });
+  const more =
+    all.length > entries.length ? `(${all.length - entries.length} before these: /history ${all.length})\n` : '';
+  await voice.result(reply, more + lines.join('\n'));
+  return 'done';
+}
+
+/** To before the last cell that did something. */
+export async function undo(desk: ChatState): Promise<ChatOutcome> {
+  const { session, output: voice, undoStack: past } = desk;
+  const before = await look(desk);
+  let line: string | undefined;
+  for (let looked = true; looked; ) {
+    await session.undo().catch((error) => explainNothingToUndo(error, past));
+    const cell = past.pop();
+    line = cell?.line;
+    looked = cell?.readOnly ?? false;
+  }
+  const changes = changesBetween(before, await look(desk));
+  const what = line === undefined ? 'the last cell' : cutToWidth(escapeControls(line), LONGEST_LINE);
+  await voice.note({ command: 'undo', line, changes }, `Undone: ${what}\n${changesToText(changes)} Files stay.`);
+  return 'done';
+}
+
+function explainNothingToUndo(error: unknown, past: UndoEntry[]): never {
+  if (!(error instanceof CellaError) || error.code !== 'NOTHING_TO_UNDO') throw error;
+  // Points to go back to end with their sandbox, whatever was to be undone.
+  past.length = 0;
+  const text = `There is nothing left to undo: a chat can take back its last ${MAX_UNDO} cells.`;
+  throw new CellaError('NOTHING_TO_UNDO', text, { cause: error });
+}
+
+export async function checkpoint(
+  { session, output: voice, persistent: kept }: ChatState,
+  argument: string,
+): Promise<ChatOutcome> {
+  const [, flag, name = ''] = /^(--durable(?=\s|$))?\s*([\s\S]*)$/.exec(argument) ?? [];
+  if (name === '') throw new UsageError('A checkpoint needs a name.', 'Type /checkpoint NAME.');
+  const durable = flag !== undefined;
+  const made = await session.checkpoint({ name, durable });
+  const { saved = [], bytes = 0, lost = [] } = made;
+  const warnings = lost.map(
+    (each) => `cella: ${escapeControls(each.name)} is not in it: ${escapeControls(each.reason)}`,
+  );
+  const facts = durable ? ` (${formatCount(saved.length, 'name')}, ${formatSize(bytes)})` : '';
+  const how = !durable ? 'as long as this kernel lives' : kept ? 'in any process' : 'until this chat ends';
+  const text = `Checkpoint ${JSON.stringify(name)}${facts}: /restore ${name} goes back, ${how}.`;
+  await voice.note({ command: 'checkpoint', checkpoint: made }, text, warnings);
+  return 'done';
+}
+
+export async function checkpoints({ session, output: voice }: ChatState): Promise<ChatOutcome> {
+  const all = (await session.checkpoints()).filter(({ automatic }) => !automatic);
+  const reply = { command: 'checkpoints', checkpoints: all };
+  if (all.length === 0) {
+    await voice.note(reply, 'There are no checkpoints. /checkpoint NAME makes one.');
+    return 'done';
+  }
+  const columns = [{ title: 'NAME' }, { title: 'KIND' }, { title: 'MADE' }, { title: 'NOTE' }];
+  await voice.table(reply, columns, all.map(toRow));
+  return 'done';
+}
+
+function toRow({ id, name, kind, createdAt, gone }: Checkpoint): string[] {
+  return [name ?? id, kind, formatAgo(createdAt), gone === undefined ? '' : `gone: ${gone}`];
+}
+
+export async function restore(desk: ChatState, argument: string): Promise<ChatOutcome> {
+  const { session, output: voice } = desk;
+  if (argument === '') {
+    throw new UsageError('Which checkpoint is not said.', 'Type /restore NAME; /checkpoints lists them.');
+  }
+  const before = await look(desk);
+  const { checkpoint: point, lost = [] } = await session.restore(argument);
+  const changes = changesBetween(before, await look(desk));
+  const warnings = lost.map(
+    (each) => `cella: ${escapeControls(each.name)} did not come back: ${escapeControls(each.reason)}`,
+  );
+  const text = `Back at ${JSON.stringify(argument)}, ${formatAgo(point.createdAt)}. ${changesToText(changes)} Files stay.`;
+  await voice.note({ command: 'restore', checkpoint: point, changes, lost }, text, warnings);
+  return 'done';
+}
+
+export async function fork(desk: ChatState, argument: string): Promise<ChatOutcome> {
+  const { session, output: voice, stores, storage, placeFlags } = desk;
+  if (argument === '') throw new UsageError('A fork needs a key of its own.', 'Type /fork KEY.');
+  if (argument === session.agentKey || (await hasAgent({ agentKey: argument, place: storage }, stores))) {
+    throw new UsageError(
+      `There is an agent ${JSON.stringify(argument)} already, and a fork would take the place of its names.`,
+      'Choose another key.',
+    );
+  }
+  const save = await forkInto(session, argument);
+  const stays = desk.persistent
+    ? ''
+    : `\n${JSON.stringify(session.agentKey)} stays too when this chat ends, since the other works in its folder.`;
+  desk.persistent = true;
+  const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatCommand(argument, placeFlags)}${stays}`;
+  await voice.note(
+    { command: 'fork', agent: session.agentKey, fork: argument, save },
+    text,
+    [lostToText(save)].filter(Boolean),
+  );
+  return 'done';
+}
+
+/** Objects of the code's own may not let themselves be looked at; then nothing is known of them. */
+async function look({ session }: ChatState): Promise<readonly Variable[]> {
+  return await session.variables().catch(() => []);
+}
+
+const LONGEST_VALUE = 24;
+const MOST = 8;
+
+interface Change {
+  readonly name: string;
+  readonly before?: string;
+  readonly after?: string;
+}
+
+export function changesBetween(before: readonly Variable[], after: readonly Variable[]): Change[] {
+  const then = new Map(before.map((variable) => [variable.name, variable]));
+  const now = new Map(after.map((variable) => [variable.name, variable]));
+  const names = new Set([...then.keys(), ...now.keys()]);
+  return [...names].flatMap((name) => {
+    const [old, fresh] = [then.get(name), now.get(name)];
+    if (old && fresh && looks(old) === looks(fresh)) return [];
+    return [{ name, ...(old ? { before: old.preview } : {}), ...(fresh ? { after: fresh.preview } : {}) }];
+  });
+}
+
+function looks({ type, preview, length, size }: Variable): string {
+  return JSON.stringify([type, preview, length, size]);
+}
+
+export function changesToText(changes: readonly Change[]): string {
+  if (changes.length === 0) return 'No name looks different.';
+  const shown = changes.slice(0, MOST).map(changeToText).join(', ');
+  return changes.length > MOST ? `${shown}, and ${changes.length - MOST} more.` : `${shown}.`;
+}
+
+function changeToText({ name, before, after }: Change): string {
+  const [from = '', to = ''] = [before, after].map((value) => cutToWidth(escapeControls(value ?? ''), LONGEST_VALUE));
+  if (after === undefined) return `${escapeControls(name)} is gone`;
+  return before === undefined ? `${escapeControls(name)} is ${to} again` : `${escapeControls(name)}: ${from} → ${to}`;
+}

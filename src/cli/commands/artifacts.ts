@@ -1,0 +1,249 @@
+/** `cella artifacts`: data that agents have made and keep. */
+
+import { randomBytes } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { open, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { Writable } from 'node:stream';
+import { Option } from 'commander';
+import type { ArtifactFacts, ArtifactInfo } from '../../protocol/namespace-models.ts';
+import type { ArtifactsApi } from '../../session/api.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import type { CommandOutput } from '../command-output.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { escapeControls, formatAgo, formatSize, formatTime } from '../format.ts';
+import { parseText } from '../options.ts';
+import type { ProgramContext } from '../program.ts';
+import { addNamespaceFlags, createOutput, type NamespaceFlags, namespacesOptions } from '../session-options.ts';
+import { unreadable } from '../terminal/line-input.ts';
+import { firstLine } from './skills.ts';
+
+const NAME = 'the name of the artifact';
+
+interface PutFlags extends NamespaceFlags {
+  readonly description?: string;
+  readonly type?: 'text' | 'json' | 'bytes' | 'file';
+  readonly mediaType?: string;
+}
+
+export function addArtifacts(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.artifacts);
+  const open = async (flags: NamespaceFlags) => {
+    const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
+    return { namespaces, report: createOutput(flags, context) };
+  };
+  addNamespaceFlags(defineCommand(group, 'list', 'all artifacts, with type and size', help.list)).action(
+    async (flags: NamespaceFlags) => {
+      const { list } = await import('./artifacts.ts');
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await list(namespaces.artifacts, report));
+    },
+  );
+  addNamespaceFlags(defineCommand(group, 'get', 'write an artifact to stdout, or to a file', help.get))
+    .argument('<name>', NAME, parseText)
+    .option('--out <file>', 'where to write it', parseText)
+    .action(async (name: string, flags: NamespaceFlags & { out?: string }) => {
+      const [{ show }, { get }] = await Promise.all([import('./artifacts.ts'), import('./artifacts.ts')]);
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      const { artifacts } = namespaces;
+      const factsOnly = report.json && flags.out === undefined;
+      done(factsOnly ? await show(artifacts, name, report) : await get(artifacts, { name, out: flags.out }, report));
+    });
+  addNamespaceFlags(defineCommand(group, 'put', 'keep a file, or what comes on stdin', help.put))
+    .argument('<name>', NAME, parseText)
+    .argument('<file>', 'the content, or - to read it from stdin', parseText)
+    .option('--description <text>', 'what it is')
+    .addOption(
+      new Option('--type <type>', 'what code gets of it (default: by its name)').choices([
+        'text',
+        'json',
+        'bytes',
+        'file',
+      ]),
+    )
+    .option('--media-type <type>', 'such as text/csv (default: by its name)', parseText)
+    .action(async (name: string, file: string, flags: PutFlags) => {
+      const { put } = await import('./artifacts.ts');
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      const guess = await context.factsByName(/\.\w+$/.test(name) ? name : file);
+      done(await put(namespaces.artifacts, { name, file, facts: factsOf(flags, guess) }, report));
+    });
+  addNamespaceFlags(defineCommand(group, 'delete', 'delete an artifact', help.remove))
+    .argument('<name>', NAME, parseText)
+    .action(async (name: string, flags: NamespaceFlags) => {
+      const { remove } = await import('./artifacts.ts');
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await remove(namespaces.artifacts, name, report));
+    });
+}
+
+const mediaTypes = { text: 'text/plain', json: 'application/json', bytes: 'application/octet-stream' } as const;
+
+function factsOf(flags: PutFlags, guess: Pick<ArtifactFacts, 'type' | 'mediaType'>): ArtifactFacts {
+  const { type = guess.type, description = '' } = flags;
+  const usual = flags.type === undefined || flags.type === 'file' ? guess.mediaType : mediaTypes[flags.type];
+  return { type, mediaType: flags.mediaType ?? usual, description, metadata: {} };
+}
+
+const columns = [
+  { title: 'NAME' },
+  { title: 'TYPE' },
+  { title: 'SIZE', align: 'right' as const },
+  { title: 'CHANGED' },
+  { title: 'DESCRIPTION' },
+];
+
+export async function list(artifacts: ArtifactsApi, report: CommandOutput): Promise<number> {
+  const all = await artifacts.list();
+  const facts = { artifacts: all };
+  if (all.length === 0) {
+    await report.empty(facts, 'There are no artifacts. `cella artifacts put NAME FILE` keeps one.');
+    return Exit.ok;
+  }
+  await report.table(facts, columns, all.map(toRow));
+  return Exit.ok;
+}
+
+/** What is known of it, without its content. */
+export async function show(artifacts: ArtifactsApi, name: string, report: CommandOutput): Promise<number> {
+  const artifact = await artifacts.get(name);
+  const { type, mediaType, size, sha256, createdAt, updatedAt, description, metadata } = artifact;
+  const facts = [
+    ['type', `${type} (${mediaType})`],
+    ['size', formatSize(size)],
+    ['sha256', sha256],
+    ['made', formatTime(createdAt)],
+    ['changed', formatTime(updatedAt)],
+    ...(description === '' ? [] : [['about', escapeControls(description)]]),
+    ...(Object.keys(metadata).length === 0 ? [] : [['metadata', escapeControls(JSON.stringify(metadata))]]),
+  ];
+  const lines = facts.map(([fact = '', text = '']) => `  ${fact.padEnd(10)}${text}`);
+  await report.result({ artifact }, [escapeControls(artifact.name), ...lines].join('\n'));
+  return Exit.ok;
+}
+
+export async function remove(artifacts: ArtifactsApi, name: string, report: CommandOutput): Promise<number> {
+  await artifacts.delete(name);
+  await report.success({ deleted: name }, `Deleted the artifact ${JSON.stringify(name)}.`);
+  return Exit.ok;
+}
+
+function toRow({ name, type, size, updatedAt, description }: ArtifactInfo): string[] {
+  return [name, type, formatSize(size), formatAgo(updatedAt), firstLine(description)];
+}
+
+/** To a file, or to stdout where none is named. */
+export async function get(
+  artifacts: ArtifactsApi,
+  { name, out }: { readonly name: string; readonly out: string | undefined },
+  report: CommandOutput,
+): Promise<number> {
+  const { terminal } = report;
+  if (out === undefined || out === '-') {
+    const { info, chunks } = await artifacts.load(name);
+    if (terminal.stdout.isTTY && !isText(info)) {
+      throw new UsageError(
+        `The artifact ${JSON.stringify(name)} is ${info.mediaType}, which a terminal cannot show.`,
+        'Write it to a file with --out FILE, or send it on: cella artifacts get NAME | PROGRAM.',
+      );
+    }
+    for await (const chunk of chunks) await write(terminal.stdout, chunk);
+    if (terminal.stdout.isTTY) await terminal.out('\n');
+    return Exit.ok;
+  }
+  const { info, chunks } = await artifacts.load(name);
+  await writeFile(out, chunks);
+  await report.success({ artifact: info, out }, `Wrote ${escapeControls(out)}, ${formatSize(info.size)}.`);
+  return Exit.ok;
+}
+
+export interface PutRequest {
+  readonly name: string;
+  /** `-` is stdin. */
+  readonly file: string;
+  readonly facts: Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>;
+}
+
+export async function put(artifacts: ArtifactsApi, request: PutRequest, report: CommandOutput): Promise<number> {
+  const { name, file, facts } = request;
+  if (file !== '-') await checkFile(file);
+  const content: AsyncIterable<Uint8Array> = file === '-' ? report.terminal.stdin : createReadStream(file);
+  const artifact = await artifacts.save(name, bytesOf(content), facts);
+  const text = `Kept the artifact ${JSON.stringify(artifact.name)} (${artifact.type}, ${formatSize(artifact.size)}).`;
+  await report.success({ artifact }, text);
+  return Exit.ok;
+}
+
+/** A stdin that was given an encoding has texts in it. */
+async function* bytesOf(content: AsyncIterable<Uint8Array | string>): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const chunk of content) yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+}
+
+async function checkFile(file: string): Promise<void> {
+  const facts = await stat(file).catch((error) => {
+    throw unreadable(file, error, 'Name a file, or - for stdin.');
+  });
+  if (facts.isDirectory()) throw new UsageError(`${file} is a folder.`, 'Name a file, or - for stdin.');
+}
+
+/** Whoever looks at the file sees what was there before, or all of it. */
+async function writeFile(path: string, chunks: AsyncIterable<Uint8Array>): Promise<void> {
+  const part = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}`);
+  try {
+    await using file = await open(part, 'wx');
+    for await (const chunk of chunks) await file.write(chunk);
+    await file.close();
+    await rename(part, path);
+  } catch (error) {
+    await rm(part, { force: true });
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (!['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EROFS', 'ENOSPC'].includes(code)) throw error;
+    throw new UsageError(`${path} cannot be written (${code}).`, 'Choose another file with --out.');
+  }
+}
+
+function isText({ type, mediaType }: Pick<ArtifactFacts, 'type' | 'mediaType'>): boolean {
+  return type === 'text' || type === 'json' || mediaType.startsWith('text/') || /[/+](json|xml|yaml)$/.test(mediaType);
+}
+
+function write(stream: Writable, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => stream.write(bytes, (error) => (error ? reject(error) : resolve())));
+}
+
+export const help = {
+  artifacts: `
+Examples:
+  $ cella artifacts put sales.csv ./sales.csv --description 'Sales of May'
+  $ cella artifacts list
+  $ cella artifacts get sales.csv --out copy.csv
+  $ cella run -c 'artifacts.load("sales.csv")'
+
+Artifacts outlive agents: the code of every agent of a storage finds them in \`artifacts\`.`,
+  list: `
+Examples:
+  $ cella artifacts list
+  $ cella artifacts list --json | jq -r '.artifacts[] | select(.size > 1e6) | .name'`,
+  get: `
+Examples:
+  $ cella artifacts get report.md
+  $ cella artifacts get chart.png --out chart.png
+  $ cella artifacts get sales.csv | head
+  $ cella artifacts get sales.csv --json        what is known of it, without its content
+
+It is read a piece at a time, whatever its size. What is no text is not written to a terminal.`,
+  put: `
+Examples:
+  $ cella artifacts put sales.csv ./sales.csv
+  $ date | cella artifacts put today -  --type text
+  $ cella artifacts put settings settings.json --type json
+
+What had the name before is replaced, all of it or not at all. Code gets text as str, json as the
+value, bytes as bytes, and a file as its bytes.`,
+  remove: `
+Examples:
+  $ cella artifacts delete sales.csv`,
+};

@@ -1,0 +1,266 @@
+/** `cella checkpoints`: points that an agent can go back to. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { Checkpoint } from '../../session/api.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import { withSession } from '../command-lifecycle.ts';
+import { type Column, formatTable } from '../command-output.ts';
+import type { CheckpointCatalog, CommandContext, OpenOptions, StorageAccess, StorageTarget } from '../context.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { escapeControls, formatAgo, formatNames, formatSize, formatTime } from '../format.ts';
+import { parseText } from '../options.ts';
+import type { ProgramContext } from '../program.ts';
+import {
+  addAgentKeyFlags,
+  addSessionFlags,
+  resolveAgentKey,
+  type SessionFlags,
+  sessionOptions,
+} from '../session-options.ts';
+import { resolveTarget } from '../target-options.ts';
+import { requireAgent } from './ps.ts';
+
+type Context = CommandContext & StorageAccess;
+
+export interface CheckpointsRequest {
+  readonly agentKey: string;
+  readonly place: StorageTarget;
+  readonly json: boolean;
+}
+
+export interface SessionRequest extends CheckpointsRequest {
+  readonly session: OpenOptions;
+}
+
+/** So many of an id's characters tell it from the others of an agent, and people can type them. */
+const SHORT = 8;
+const SHORTEST = 4;
+
+const columns: readonly Column[] = [
+  { title: 'NAME' },
+  { title: 'ID' },
+  { title: 'MADE' },
+  { title: 'CELLS', align: 'right' },
+  { title: 'NAMES', align: 'right' },
+  { title: 'LOST', align: 'right' },
+  { title: 'SIZE', align: 'right' },
+  { title: 'PYTHON' },
+];
+
+export async function list(request: CheckpointsRequest, context: Context): Promise<number> {
+  const { terminal } = context;
+  const shelf = await openCatalog(request, context);
+  const [checkpoints, damaged] = [await shelf.list(), await shelf.damaged()];
+  if (request.json) return await print(context, { agent: request.agentKey, checkpoints, damaged });
+  if (checkpoints.length === 0 && damaged.length === 0) {
+    const agent = JSON.stringify(request.agentKey);
+    await terminal.errLines(`${agent} has no checkpoints. \`cella checkpoints create NAME\` makes one.`);
+    return Exit.ok;
+  }
+  const [titles = '', ...rows] = formatTable(columns, checkpoints.map(toRow), terminal.columns);
+  if (rows.length > 0) {
+    await terminal.outLines(titles, 'bold');
+    await terminal.outLines(rows.join('\n'));
+  }
+  for (const { id, reason } of damaged) {
+    await terminal.errLines(`cella: ${escapeControls(id)} is damaged: ${escapeControls(reason)}`, 'yellow');
+  }
+  return Exit.ok;
+}
+
+export async function show(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
+  const checkpoint = await find(request, wanted, context);
+  if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
+  const { id, createdAt, execution, python = '', bytes = 0, saved = [], lost = [] } = checkpoint;
+  await context.terminal.outLines(escapeControls(checkpoint.name ?? 'automatic save'), 'bold');
+  const facts = [
+    ['id', id],
+    ['agent', escapeControls(request.agentKey)],
+    ['made', `${formatTime(createdAt)} (${formatAgo(createdAt)}), after execution ${execution}`],
+    ['python', python],
+    ['size', formatSize(bytes)],
+    ['names', `${saved.length}${saved.length === 0 ? '' : `: ${formatNames(saved, Infinity)}`}`],
+    ['lost', String(lost.length)],
+    ...lost.map(({ name, reason }) => ['', `${escapeControls(name)}: ${escapeControls(reason)}`]),
+  ];
+  await context.terminal.outLines(facts.map(([name = '', fact = '']) => `  ${name.padEnd(8)}${fact}`).join('\n'));
+  return Exit.ok;
+}
+
+export async function create(request: SessionRequest, name: string, context: Context): Promise<number> {
+  await requireAgent(request, context);
+  return await withSession(request.session, context, async (session) => {
+    const checkpoint = await session.checkpoint({ name, durable: true });
+    if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
+    const { saved = [], bytes = 0, lost = [] } = checkpoint;
+    await context.terminal.outLines(
+      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) holds ${count(saved)} of ${JSON.stringify(request.agentKey)}, ${formatSize(bytes)}.`,
+    );
+    await showLost(context, lost, 'is not in it');
+    return Exit.ok;
+  });
+}
+
+export async function restore(request: SessionRequest, wanted: string, context: Context): Promise<number> {
+  const { id } = await find(request, wanted, context);
+  return await withSession(request.session, context, async (session) => {
+    const { checkpoint, restored = [], lost = [] } = await session.restore(id);
+    // A failure to save would be told to nobody when the session closes.
+    await session.save();
+    if (request.json) return await print(context, { agent: request.agentKey, checkpoint, restored, lost });
+    await context.terminal.outLines(
+      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${formatAgo(checkpoint.createdAt)}: ${count(restored)} came back.`,
+    );
+    await showLost(context, lost, 'did not come back');
+    return Exit.ok;
+  });
+}
+
+export async function remove(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
+  const shelf = await openCatalog(request, context);
+  const damaged = (await shelf.damaged()).find(({ id }) => id === wanted);
+  const checkpoint = damaged ?? (await find(request, wanted, context));
+  if (!(await shelf.delete(checkpoint.id))) throw unknown(request, wanted);
+  if (request.json) return await print(context, { agent: request.agentKey, deleted: checkpoint.id });
+  await context.terminal.outLines(
+    `Deleted ${damaged ? damaged.id : describe(checkpoint)} of ${JSON.stringify(request.agentKey)}.`,
+  );
+  return Exit.ok;
+}
+
+/** By id, by name (the newest of several), or by the first characters of an id. */
+async function find(request: CheckpointsRequest, wanted: string, context: Context): Promise<Checkpoint> {
+  const all = await (await openCatalog(request, context)).list();
+  const found = all.find(({ id }) => id === wanted) ?? all.findLast(({ name }) => name === wanted);
+  if (found) return found;
+  const alike = wanted.length < SHORTEST ? [] : all.filter(({ id }) => id.startsWith(wanted));
+  if (alike.length > 1) {
+    throw new UsageError(
+      `${alike.length} checkpoints have an id that begins with ${wanted}.`,
+      'Type more of it: `cella checkpoints list --json` shows ids in full.',
+    );
+  }
+  if (alike[0]) return alike[0];
+  throw unknown(request, wanted);
+}
+
+function unknown({ agentKey }: CheckpointsRequest, wanted: string): CellaError {
+  const [name, agent] = [wanted, agentKey].map((text) => JSON.stringify(text));
+  return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${name} of the agent ${agent}.`);
+}
+
+function toRow(checkpoint: Checkpoint): string[] {
+  const { name, createdAt, execution, saved = [], lost = [], bytes = 0, python = '' } = checkpoint;
+  return [
+    name ?? '(automatic)',
+    short(checkpoint),
+    formatAgo(createdAt),
+    String(execution),
+    String(saved.length),
+    lost.length === 0 ? '' : String(lost.length),
+    formatSize(bytes),
+    python,
+  ];
+}
+
+function openCatalog({ agentKey, place }: CheckpointsRequest, context: Context): Promise<CheckpointCatalog> {
+  return context.openShelf({ ...place, agentKey });
+}
+
+const short = ({ id }: { readonly id: string }): string => escapeControls(id.slice(0, SHORT));
+
+function describe({ id, name }: { readonly id: string; readonly name?: string }): string {
+  return name === undefined ? `the automatic save ${short({ id })}` : `${JSON.stringify(name)} (${short({ id })})`;
+}
+
+const count = (names: readonly unknown[]): string => (names.length === 1 ? '1 name' : `${names.length} names`);
+
+async function showLost({ terminal }: Context, lost: NonNullable<Checkpoint['lost']>, how: string): Promise<void> {
+  const lines = lost.map(({ name, reason }) => `cella: ${escapeControls(name)} ${how}: ${escapeControls(reason)}`);
+  if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
+}
+
+async function print({ terminal }: Context, facts: object): Promise<number> {
+  await terminal.outLines(JSON.stringify(facts));
+  return Exit.ok;
+}
+
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+const CHECKPOINT = 'its name, its id, or the first characters of its id';
+
+export function addCheckpoints(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.checkpoints);
+  const where = (flags: Flags): CheckpointsRequest => ({
+    agentKey: resolveAgentKey(flags, context.defaults),
+    place: resolveTarget(flags, context.defaults),
+    json: flags.json === true,
+  });
+  const whereWithSession = (flags: Flags): SessionRequest => ({
+    ...where(flags),
+    session: sessionOptions(flags, context.defaults),
+  });
+  addAgentKeyFlags(defineCommand(group, 'list', "an agent's durable checkpoints and saves, oldest first", help.list))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: Flags) => done(await list(where(flags), context)));
+  addSessionFlags(defineCommand(group, 'create', 'keep the names of an agent as they are now', help.create))
+    .argument('<name>', 'what to call it', parseText)
+    .option('--json', 'print what was made as JSON')
+    .action(async (name: string, flags: Flags) => done(await create(whereWithSession(flags), name, context)));
+  addSessionFlags(defineCommand(group, 'restore', 'go back: later names are gone', help.restore))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print what came back as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await restore(whereWithSession(flags), wanted, context)));
+  addAgentKeyFlags(defineCommand(group, 'show', 'what is in a checkpoint, and what is not', help.show))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print it as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await show(where(flags), wanted, context)));
+  addAgentKeyFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.remove))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print what was deleted as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await remove(where(flags), wanted, context)));
+}
+
+const help = {
+  checkpoints: `
+Examples:
+  $ cella checkpoints create before --agent ada
+  $ cella checkpoints list --agent ada
+  $ cella checkpoints show before --agent ada
+  $ cella checkpoints restore before --agent ada
+
+A checkpoint holds names, functions, classes and imports, in the data folder: it outlives processes
+and reboots. What could not be saved is told by name, with the reason. Cella makes automatic saves
+besides; they are what an agent wakes up with.`,
+  list: `
+Examples:
+  $ cella checkpoints list --agent ada
+  $ cella checkpoints list --json | jq -r '.checkpoints[].id'
+
+Works without a kernel, and also while another process holds the agent.`,
+  create: `
+Examples:
+  $ cella checkpoints create before
+  $ cella checkpoints create 'clean data' --agent ada --json
+
+Names need not differ: where several have one name, the newest is meant.
+No other process must hold the agent.`,
+  restore: `
+Examples:
+  $ cella checkpoints restore before --agent ada
+  $ cella checkpoints restore 3f2a9c1e
+
+The next \`cella run\` of this agent begins with the names of the checkpoint. Files stay as they are.`,
+  show: `
+Examples:
+  $ cella checkpoints show before --agent ada
+  $ cella checkpoints show 3f2a9c1e --json | jq .checkpoint.lost`,
+  remove: `
+Examples:
+  $ cella checkpoints delete before --agent ada
+  $ cella checkpoints delete 3f2a9c1e
+
+Without its newest automatic save, an agent wakes up with the one before.`,
+};

@@ -1,0 +1,105 @@
+/** `cella fork`: another agent with the same variables. */
+
+import { isReservedKey } from '../../protocol/enums.ts';
+import type { Checkpoint, SessionApi } from '../../session/api.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import { withSession } from '../command-lifecycle.ts';
+import type { CommandContext, OpenOptions, StorageAccess, StorageTarget } from '../context.ts';
+import type { DefineCommand, Done } from '../define-command.ts';
+import { chatCommand, escapeControls } from '../format.ts';
+import { parseText } from '../options.ts';
+import type { ProgramContext } from '../program.ts';
+import { addSessionFlags, resolveAgentKey, type SessionFlags, sessionOptions } from '../session-options.ts';
+import { formatTargetFlags, resolveTarget } from '../target-options.ts';
+import { hasAgent, requireAgent } from './ps.ts';
+
+export interface ForkRequest {
+  readonly agentKey: string;
+  readonly fork: string;
+  readonly place: StorageTarget;
+  /** The flags that say so, to be typed again. */
+  readonly placeFlags: string;
+  readonly session: OpenOptions;
+  readonly replace: boolean;
+  readonly json: boolean;
+}
+
+export async function fork(request: ForkRequest, context: CommandContext & StorageAccess): Promise<number> {
+  const { terminal } = context;
+  const { agentKey, fork: other, place } = request;
+  if (other === agentKey) throw new UsageError('A fork needs a key of its own.', 'Name another than that of --agent.');
+  if (isReservedKey(other)) {
+    throw new UsageError(
+      `The agent key ${JSON.stringify(other)} begins with ~, which the keys of a server's users do.`,
+      'Name another.',
+    );
+  }
+  await requireAgent(request, context);
+  if (!request.replace && (await hasAgent({ agentKey: other, place }, context))) {
+    throw new UsageError(
+      `There is an agent ${JSON.stringify(other)} already, and a fork would take the place of its names.`,
+      'Name another key, or add --replace.',
+    );
+  }
+  return await withSession(request.session, context, async (session) => {
+    const saved = await forkInto(session, other);
+    if (request.json) {
+      await terminal.outLines(JSON.stringify({ agent: agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
+      return Exit.ok;
+    }
+    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: ${chatCommand(other, request.placeFlags)}`);
+    const lost = lostToText(saved);
+    if (lost !== '') await terminal.errLines(lost, 'yellow');
+    return Exit.ok;
+  });
+}
+
+/** The other kernel is made, saved and ended, so that any process can go on with it. Gives the save. */
+export async function forkInto(session: SessionApi, agentKey: string): Promise<Checkpoint | undefined> {
+  // Whoever asked for it has looked whether something would be lost.
+  await using other = await session.fork({ agentKey, replace: true });
+  await other.save();
+  return (await other.checkpoints()).findLast(({ automatic }) => automatic);
+}
+
+export function forkedToText(agentKey: string, other: string): string {
+  return `${JSON.stringify(other)} has the names of ${JSON.stringify(agentKey)} as they are now, and works in the same folder.`;
+}
+
+export function lostToText(save: Checkpoint | undefined): string {
+  const lost = save?.lost ?? [];
+  return lost
+    .map(({ name, reason }) => `cella: ${escapeControls(name)} is not in it: ${escapeControls(reason)}`)
+    .join('\n');
+}
+
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+export function addFork(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP))
+    .argument('<key>', 'who owns the other kernel', parseText)
+    .option('--replace', 'also where there is an agent with that key, whose names are lost')
+    .option('--json', 'print what was made as JSON')
+    .action(async (key: string, flags: Flags & { replace?: boolean }) => {
+      const request = {
+        agentKey: resolveAgentKey(flags, context.defaults),
+        fork: key,
+        place: resolveTarget(flags, context.defaults),
+        placeFlags: formatTargetFlags(flags),
+        session: sessionOptions(flags, context.defaults),
+        replace: flags.replace === true,
+        json: flags.json === true,
+      };
+      done(await fork(request, context));
+    });
+}
+
+const HELP = `
+Examples:
+  $ cella fork ada-2 --agent ada      ada-2 gets the names of ada
+  $ cella run --agent ada-2 -c 'x'    and goes on by itself
+
+Both work in the same folder, that of the first. A name that cannot be saved is not in the fork,
+and is told.`;

@@ -1,0 +1,194 @@
+/** `cella profiles`: settings for coding agents, kept at a server by name and written in YAML. */
+
+import type { Command } from 'commander';
+import { LineCounter, parseDocument, stringify } from 'yaml';
+import type { Client } from '../../client/index.ts';
+import { type AgentProfile, parseProfile } from '../../protocol/agent-profile.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import type { Column, CommandOutput } from '../command-output.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { formatAgo } from '../format.ts';
+import { parseText } from '../options.ts';
+import type { ProgramContext } from '../program.ts';
+import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
+import { readText } from '../terminal/line-input.ts';
+
+interface SetFlags extends JsonServerFlags {
+  readonly from: string;
+}
+
+export function addProfiles(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.profiles);
+  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
+  const make = (name: string, summary: string, text: string) =>
+    addJsonServerFlags(defineCommand(group, name, summary, text));
+  const named = (command: Command) => command.argument('<name>', 'its name, such as reviewer', parseText);
+  const work = () => import('./profiles.ts');
+
+  make('list', 'which there are', help.list).action(async (flags: JsonServerFlags) =>
+    at(flags, async (client, report) => (await work()).list(client, report)),
+  );
+  named(make('show', 'what is in one, as YAML that `set` takes', help.show)).action(
+    async (name: string, flags: JsonServerFlags) =>
+      at(flags, async (client, report) => (await work()).show(client, name, report)),
+  );
+  named(make('set', 'make one, or put another in its place', help.set))
+    .requiredOption('--from <file>', 'YAML or JSON with what is in it, or - for stdin', parseText)
+    .action(async (name: string, flags: SetFlags) =>
+      at(flags, async (client, report) => (await work()).set(client, { name, from: flags.from }, report)),
+    );
+  named(make('delete', 'forget one', help.remove)).action(async (name: string, flags: JsonServerFlags) =>
+    at(flags, async (client, report) => (await work()).remove(client, name, report)),
+  );
+}
+
+const columns: readonly Column[] = [{ title: 'NAME' }, { title: 'SET', align: 'right' }, { title: 'HOLDS' }];
+
+export async function list(client: Client, report: CommandOutput): Promise<number> {
+  const profiles = await client.profiles.list();
+  const rows = profiles.map(({ name, updatedAt, profile }) => [name, formatAgo(updatedAt), holds(profile)]);
+  if (rows.length > 0) await report.table({ profiles }, columns, rows);
+  else await report.empty({ profiles }, 'You have no profile. `cella profiles set --help` shows how to make one.');
+  return Exit.ok;
+}
+
+export async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
+  const named = await client.profiles.get(name);
+  await report.result(named, stringify(named.profile).trimEnd());
+  return Exit.ok;
+}
+
+export async function set(
+  client: Client,
+  { name, from }: { readonly name: string; readonly from: string },
+  report: CommandOutput,
+): Promise<number> {
+  const advice = 'Name a file with a profile in it, or - for stdin.';
+  const profile = readProfile(await readText(from, { stdin: report.terminal.stdin, advice }), from);
+  const named = await client.profiles.set(name, profile);
+  const content = holds(named.profile);
+  const told =
+    content === 'nothing'
+      ? `Set ${name}, which is empty: an agent works with it as it does without a profile. \`cella profiles set --help\` shows what can be in one.`
+      : `Set ${name}: ${content}. Use it with \`cella agent --profile ${name} …\`.`;
+  await report.success(named, told);
+  return Exit.ok;
+}
+
+export async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
+  await client.profiles.delete(name);
+  await report.success({ deleted: name }, `Deleted ${name}.`);
+  return Exit.ok;
+}
+
+const words: Readonly<Record<Exclude<keyof AgentProfile, 'systemPrompt'>, readonly [one: string, more: string]>> = {
+  rules: ['rule', 'rules'],
+  skills: ['skill', 'skills'],
+  subagents: ['subagent', 'subagents'],
+  commands: ['command', 'commands'],
+  mcpServers: ['MCP server', 'MCP servers'],
+  files: ['file', 'files'],
+};
+
+function holds({ systemPrompt, ...named }: AgentProfile): string {
+  const counted = Object.entries(words).flatMap(([field, [one, more]]) => {
+    const count = Object.keys(Object.entries(named).find(([name]) => name === field)?.[1] ?? {}).length;
+    return count === 0 ? [] : [`${count} ${count === 1 ? one : more}`];
+  });
+  return [...(systemPrompt === undefined ? [] : ['a system prompt']), ...counted].join(', ') || 'nothing';
+}
+
+/** Of all that aliases stand for: a few lines of them can mean gigabytes. */
+const MOST_ALIASES = 100;
+const advice = 'Run `cella profiles set --help` to see one.';
+
+export function readProfile(text: string, from: string): AgentProfile {
+  const where = from === '-' ? 'The text on stdin' : from;
+  try {
+    return parseProfile(valueIn(text, where));
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    throw new UsageError(`${where}: ${error.message}`, advice);
+  }
+}
+
+function valueIn(text: string, where: string): unknown {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
+  const [error] = document.errors;
+  if (error) {
+    const [first = ''] = error.message.split('\n');
+    throw new UsageError(`${where}, line ${lines.linePos(error.pos[0]).line}: ${first}`, advice);
+  }
+  try {
+    // An empty file is a profile with nothing in it.
+    return document.toJS({ maxAliasCount: MOST_ALIASES }) ?? {};
+  } catch (cause) {
+    // Too many aliases, or more nesting than the stack holds.
+    throw new UsageError(`${where}: ${cause instanceof Error ? cause.message : String(cause)}.`, advice);
+  }
+}
+
+export const setHelp = `
+Examples:
+  $ cella profiles set reviewer --from reviewer.yaml
+  $ generate-profile | cella profiles set reviewer --from -
+
+reviewer.yaml, of which every part may be left out:
+  systemPrompt: You review changes, and change nothing yourself.
+  rules:
+    style: Be brief. Name the file and the line.
+  skills:
+    release: |
+      ---
+      name: release
+      description: How a release is made here
+      ---
+      Run the tests first.
+  commands:
+    review: Look at the last commit, and say what is wrong with it.
+  subagents:
+    scout:
+      description: Finds where something is done
+      prompt: You look around, and tell paths.
+      tools: [Read, Grep]
+  mcpServers:
+    issues: { type: http, url: https://example.org/mcp }
+    notes: { type: stdio, argv: [node, notes.mjs] }
+  files:
+    NOTES.md: "# Notes"
+
+It takes the place of the one before, whole. A file of the profile never takes the place of one that the
+workspace has. Programs of MCP servers run in the agent's own sandbox. What is in a profile is no secret
+from the agent: keys of model providers belong into \`cella credentials\`.`;
+
+export const help = {
+  profiles: `
+Examples:
+  $ cella profiles set reviewer --from reviewer.yaml
+  $ cella agent --profile reviewer 'Look at the last change'
+  $ cella profiles list
+  $ cella profiles show reviewer > reviewer.yaml         to change it, and set it again
+  $ cella profiles delete reviewer
+
+A profile is what you set up for coding agents once, and name with each prompt: a system prompt, rules,
+skills, subagents, commands, MCP servers, and files that a workspace has from the start. It is yours, and
+kept at the server. \`cella profiles set --help\` shows how one is written.`,
+  list: `
+Examples:
+  $ cella profiles list
+  $ cella profiles list --json`,
+  show: `
+Examples:
+  $ cella profiles show reviewer
+  $ cella profiles show reviewer --json | jq .profile.rules
+
+Everything that is in it, headers and variables of MCP servers too.`,
+  set: setHelp,
+  remove: `
+Examples:
+  $ cella profiles delete reviewer
+
+Turns that have begun keep it to their end.`,
+};

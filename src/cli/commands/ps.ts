@@ -1,0 +1,104 @@
+/** `cella ps`: all agent keys that have a kernel, live or hibernated. */
+
+import { readStorageKey } from '../../protocol/enums.ts';
+import type { AgentInfo } from '../../session/api.ts';
+import { Exit, UsageError } from '../command-errors.ts';
+import { type Column, formatTable } from '../command-output.ts';
+import type { CommandContext, StorageAccess, StorageTarget } from '../context.ts';
+import type { DefineCommand, Done } from '../define-command.ts';
+import { formatAgo, formatDuration, formatSize } from '../format.ts';
+import type { ProgramContext } from '../program.ts';
+import type { SessionFlags } from '../session-options.ts';
+import { addTargetFlags, describeTarget, resolveTarget } from '../target-options.ts';
+
+const columns: readonly Column[] = [
+  { title: 'AGENT' },
+  { title: 'USER' },
+  { title: 'STATE' },
+  { title: 'KERNEL', align: 'right' },
+  { title: 'HELD BY', align: 'right' },
+  { title: 'MEMORY', align: 'right' },
+  { title: 'IDLE', align: 'right' },
+  { title: 'LAST SAVE', align: 'right' },
+  { title: 'CELLS', align: 'right' },
+  { title: 'FORK OF' },
+];
+
+export async function ps(
+  { place, json }: { readonly place: StorageTarget; readonly json: boolean },
+  context: CommandContext & StorageAccess,
+): Promise<number> {
+  const { terminal } = context;
+  const agents = await context.listAgents(place);
+  if (json) {
+    const { dataDir, redis, server } = place;
+    const where = server ? { url: server.url } : { dataDir, ...(redis ? { redis: describeTarget(place) } : {}) };
+    await terminal.outLines(JSON.stringify({ ...where, agents }));
+    return Exit.ok;
+  }
+  if (agents.length === 0) {
+    await terminal.errLines(`No agent has worked in ${describeTarget(place)} yet. \`cella run -c CODE\` starts one.`);
+    return Exit.ok;
+  }
+  const [titles = '', ...rows] = formatTable(columns, agents.map(toRow), terminal.columns);
+  await terminal.outLines(titles, 'bold');
+  await terminal.outLines(rows.join('\n'));
+  return Exit.ok;
+}
+
+/** The storage of a server has the agents of its users too: they are told by the keys that those gave them. */
+function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, executions, workspaceOf }: AgentInfo) {
+  const known = readStorageKey(agentKey);
+  return [
+    known.agentKey,
+    known.user ?? '',
+    state,
+    pid === undefined ? '' : String(pid),
+    holder === undefined ? '' : String(holder.pid),
+    memoryBytes === undefined ? '' : formatSize(memoryBytes),
+    formatDuration(idleMs),
+    lastSave === undefined ? '' : formatAgo(lastSave.at),
+    String(executions),
+    workspaceOf === undefined ? '' : readStorageKey(workspaceOf).agentKey,
+  ];
+}
+
+interface Where {
+  readonly agentKey: string;
+  readonly place: StorageTarget;
+}
+
+/** One that never ran anything has nothing to lose. */
+export async function hasAgent({ agentKey, place }: Where, stores: StorageAccess): Promise<boolean> {
+  const agent = (await stores.listAgents(place)).find((each) => each.agentKey === agentKey);
+  return agent !== undefined && (agent.executions > 0 || agent.lastSave !== undefined);
+}
+
+/** Opening a session would make one of a name that was mistyped. */
+export async function requireAgent(where: Where, stores: StorageAccess): Promise<void> {
+  if (await hasAgent(where, stores)) return;
+  throw new UsageError(
+    `There is no agent ${JSON.stringify(where.agentKey)} in ${describeTarget(where.place)}.`,
+    '`cella ps` shows those there are; --agent chooses one, --data or --redis another storage.',
+  );
+}
+
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+export function addPs(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addTargetFlags(define(HELP))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: Flags) => {
+      done(await ps({ place: resolveTarget(flags, context.defaults), json: flags.json === true }, context));
+    });
+}
+
+const HELP = `
+Examples:
+  $ cella ps
+  $ cella ps --json | jq -r '.agents[] | select(.state == "live") | .agentKey'
+
+A live agent is held by a process, whose number is shown. One that is hibernated comes back with its
+names at the next call.`;

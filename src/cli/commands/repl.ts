@@ -1,0 +1,98 @@
+/** `cella repl` and `cella sessions attach`: a kernel line by line, at a terminal or from a pipe. */
+
+import type { Client } from '../../client/index.ts';
+import type { SessionApi } from '../../session/api.ts';
+import { findSession } from '../backend/find-server.ts';
+import { readCell } from '../cells/cell-reader.ts';
+import { CellRunner } from '../cells/cell-runner.ts';
+import { Exit, exitCodeOf } from '../command-errors.ts';
+import { Signals } from '../command-lifecycle.ts';
+import type { CommandContext, OpenOptions } from '../context.ts';
+import type { DefineCommand, Done } from '../define-command.ts';
+import { describeExecutor } from '../format.ts';
+import type { ProgramContext } from '../program.ts';
+import { addSessionFlags, type SessionFlags, sessionOptions } from '../session-options.ts';
+import { openLineInput } from '../terminal/line-editor.ts';
+import type { LineSource } from '../terminal/line-input.ts';
+import { promptHooks } from '../terminal/prompts.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+
+export interface ReplRequest {
+  readonly session: OpenOptions;
+  readonly version: string;
+}
+
+export async function repl(request: ReplRequest, context: CommandContext): Promise<number> {
+  const { terminal } = context;
+  let interruptCode = (): boolean => false;
+  using signals = new Signals(context.signals, () => interruptCode());
+  const lines = openLineInput(terminal, signals.interrupt);
+  const hooks = promptHooks({ terminal, json: false, lines: () => lines });
+  await using session = await context.openSession({ ...request.session, ...hooks });
+  if (signals.exitCode !== undefined) return signals.exitCode;
+  const cells = new CellRunner({ session, terminal, signals, lines });
+  interruptCode = () => cells.interrupt();
+  if (terminal.interactive) await showBanner(terminal, request, session);
+  try {
+    return await Promise.race([work(session, { cells, lines, terminal }), signals.ended]);
+  } finally {
+    if (signals.exitCode !== undefined) terminal.skipFlush();
+    lines.close();
+  }
+}
+
+async function showBanner(terminal: Terminal, request: ReplRequest, session: SessionApi): Promise<void> {
+  await terminal.err(`Cella ${request.version}`, 'bold');
+  await terminal.err(`, the kernel of ${JSON.stringify(session.agentKey)}\n`);
+  await terminal.err(
+    `Python ${describeExecutor(session, 'in a sandbox')}: what one line defines, the next ones can use.\n`,
+  );
+  await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n');
+}
+
+/** What leaves without a word to the kernel, with the parentheses or without. */
+export const LEAVE = /^\s*(exit|quit)\s*(\(\s*\))?\s*$/;
+
+interface Desk {
+  readonly cells: CellRunner;
+  readonly lines: LineSource;
+  readonly terminal: Terminal;
+}
+
+/** Reads and runs until there is nothing more to read, or the code leaves with SystemExit. */
+async function work(session: SessionApi, { cells, lines, terminal }: Desk): Promise<number> {
+  // What cannot be shown here fails again, and is told, at the next prompt or result.
+  cells.showBackground().catch(() => {});
+  for (let failed = false; ; ) {
+    const cell = await readCell(session, lines, { prompts: terminal.interactive });
+    if (cell === undefined) return terminal.interactive || !failed ? Exit.ok : Exit.failed;
+    if (LEAVE.test(cell)) return Exit.ok;
+    const result = await cells.run(cell);
+    if (result?.error?.exitCode !== undefined) return exitCodeOf(result);
+    failed = result?.status !== 'ok';
+  }
+}
+
+export function addRepl(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP)).action(async (flags: SessionFlags) => {
+    done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
+  });
+}
+
+const HELP = `
+Examples:
+  $ cella repl
+  $ cella repl --cwd . --network host     work on the files here, with network
+  $ printf 'x = 41\\nx + 1\\n' | cella repl
+
+Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D or exit leaves.
+Where stdin is no terminal there are no prompts, and the exit code is 1 if the last cell failed.`;
+
+/** Leaving it closes nothing at the server. */
+export async function attach(client: Client, name: string, context: ProgramContext): Promise<number> {
+  const { id } = await findSession(client, name);
+  const { terminal, signals, version, defaults } = context;
+  const openSession = ({ approve }: OpenOptions) => client.session(id, approve === undefined ? {} : { approve });
+  const session = { dataDir: defaults.dataDir, sandbox: 'on' } as const;
+  return await repl({ session, version }, { terminal, signals, openSession });
+}

@@ -1,0 +1,50 @@
+/** Whether a server answers: one that is slow on a busy machine is not told as stuck. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { CellaError, type Client } from '../../client/index.ts';
+import { withAnswerTimeout } from './serve-control.ts';
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+afterEach(() => void vi.useRealTimers());
+
+const held = (pid: number) => ({ holder: async () => ({ id: '', pid, host: 'here', since: 0 }) });
+const unreachable = { code: 'DAEMON_UNREACHABLE' };
+const after = (ms: number) => new Promise<Client>((resolve) => void setTimeout(() => resolve({} as Client), ms)); // nothing is asked of it
+
+test('one that takes its time is waited for', async () => {
+  const answer = withAnswerTimeout(after(10_000), 'socket', held(process.pid));
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(await answer).toEqual({});
+});
+
+test('one that never answers is told so in the end', async () => {
+  const answer = expect(withAnswerTimeout(after(60_000), 'socket', held(process.pid))).rejects.toMatchObject(
+    unreachable,
+  );
+  await vi.advanceTimersByTimeAsync(20_000);
+  await answer;
+});
+
+test('one that somebody has stopped is told so soon', async () => {
+  const stopped = spawn('sleep', ['1000']);
+  onTestFinished(() => void stopped.kill('SIGKILL'));
+  await once(stopped, 'spawn');
+  stopped.kill('SIGSTOP');
+  while (!readFileSync(`/proc/${stopped.pid}/stat`, 'latin1').includes(') T ')) await setImmediate();
+  const answer = expect(withAnswerTimeout(after(60_000), 'socket', held(stopped.pid ?? 0))).rejects.toMatchObject(
+    unreachable,
+  );
+  await vi.advanceTimersByTimeAsync(3000);
+  await answer;
+});
+
+test('where nobody has the folder nothing is waited for', async () => {
+  const refused = Promise.reject<Client>(new CellaError('DAEMON_UNREACHABLE', 'refused'));
+  await expect(withAnswerTimeout(refused, 'socket', { holder: async () => undefined })).rejects.toMatchObject(
+    unreachable,
+  );
+});

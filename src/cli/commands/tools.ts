@@ -1,0 +1,334 @@
+/** `cella tools`: programs, MCP servers and HTTP requests that code can call. */
+
+import type { Command } from 'commander';
+import { CellaError } from '../../protocol/errors.ts';
+import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
+import type { ToolInfo, ToolParameter, ToolsApi } from '../../session/api.ts';
+import { parseArguments } from '../call-arguments.ts';
+import { Exit } from '../command-errors.ts';
+import { withSession } from '../command-lifecycle.ts';
+import { CommandOutput } from '../command-output.ts';
+import type { OpenOptions } from '../context.ts';
+import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { escapeControls } from '../format.ts';
+import { parseText } from '../options.ts';
+import type { ProgramContext } from '../program.ts';
+import {
+  addNamespaceFlags,
+  addSessionFlags,
+  addToolsFlag,
+  createOutput,
+  type NamespaceContext,
+  type NamespaceFlags,
+  namespacesOptions,
+  type SessionFlags,
+  sessionOptions,
+} from '../session-options.ts';
+import { openLineInput } from '../terminal/line-editor.ts';
+import { type LineSource, readText } from '../terminal/line-input.ts';
+import { approvalPrompter } from '../terminal/prompts.ts';
+import { firstLine, paragraph, parseLimit } from './skills.ts';
+
+const NAME = 'the name of the tool';
+
+export function addTools(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.tools);
+  const open = async (flags: NamespaceFlags) => {
+    const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
+    return { ...(await import('./tools.ts')), namespaces, report: createOutput(flags, context) };
+  };
+  const make = (name: string, summary: string, examples: string) =>
+    addToolsFlag(addNamespaceFlags(defineCommand(group, name, summary, examples)));
+  make('list', 'all tools, and what is wrong with definitions that cannot be used', help.list).action(
+    async (flags: NamespaceFlags) => {
+      const { list, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await list(namespaces.tools, report));
+    },
+  );
+  make('show', 'what a tool takes, and its recipes', help.show)
+    .argument('<name>', NAME, parseText)
+    .action(async (name: string, flags: NamespaceFlags) => {
+      const { show, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await show(namespaces.tools, name, report));
+    });
+  make('search', 'find tools by what they are for', help.search)
+    .argument('<query...>', 'what is to be done, in plain words')
+    .option('--limit <n>', 'at most so many', parseLimit, 10)
+    .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
+      const { search, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await search(namespaces.tools, query.join(' '), flags.limit, report));
+    });
+  make('add', 'check a definition and keep it in the storage', help.add)
+    .argument('<file>', 'the definition in YAML, or - to read it from stdin', parseText)
+    .option('--replace', 'also where there is one of that name')
+    .action(async (file: string, flags: NamespaceFlags & { replace?: boolean }) => {
+      const advice = 'Name a YAML file, or - for stdin.';
+      const yaml = await readText(file, { stdin: context.terminal.stdin, advice });
+      const where = file === '-' ? 'the definition on stdin' : file;
+      const { add, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await add(namespaces.tools, yaml, { replace: flags.replace === true, where }, report));
+    });
+  make('remove', 'take a definition out of the storage', help.remove)
+    .argument('<name>', NAME, parseText)
+    .action(async (name: string, flags: NamespaceFlags) => {
+      const { remove, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await remove(namespaces.tools, name, report));
+    });
+  addCall(group, context, done);
+}
+
+interface CallFlags extends SessionFlags {
+  readonly args?: string;
+  readonly approve?: boolean;
+  readonly json?: boolean;
+}
+
+function addCall(group: Command, context: ProgramContext, done: Done): void {
+  addSessionFlags(defineCommand(group, 'call', "call a tool in an agent's sandbox", help.call))
+    .argument('<name>', 'the name of the tool, or NAME.RECIPE', parseText)
+    .argument('[arguments...]', 'its arguments, as name=value; those without a name are given by place')
+    .option('--args <json>', 'all arguments as one JSON object')
+    .option('--approve', 'run it without asking where it requires approval')
+    .option('--json', 'print the result as JSON')
+    .action(async (callee: string, words: string[], flags: CallFlags) => {
+      const { call } = await import('./tools.ts');
+      const session = sessionOptions(flags, context.defaults);
+      const { args, approve: approved = false, json = false } = flags;
+      done(await call({ callee, words, args, session, approved, json }, context));
+    });
+}
+
+const columns = [
+  { title: 'NAME' },
+  { title: 'KIND' },
+  { title: 'RUNS' },
+  { title: 'RECIPES' },
+  { title: 'ASKS' },
+  { title: 'DESCRIPTION' },
+];
+
+export async function list(tools: ToolsApi, report: CommandOutput): Promise<number> {
+  const [all, problems] = [await tools.list(), await tools.problems()];
+  const facts = { tools: all, problems };
+  if (all.length === 0) {
+    await report.empty(facts, 'There are no tools. `cella tools add FILE.yaml` adds one, --tools DIR names a folder.');
+  } else await report.table(facts, columns, all.map(toRow));
+  await report.warn(problems.map(({ message }) => `cella: ${escapeControls(message)}`));
+  return Exit.ok;
+}
+
+export async function search(tools: ToolsApi, query: string, limit: number, report: CommandOutput): Promise<number> {
+  const found = await tools.search(query, { limit });
+  if (found.length === 0) await report.empty({ tools: found }, 'No tool fits. `cella tools list` shows them all.');
+  else await report.table({ tools: found }, columns, found.map(toRow));
+  return Exit.ok;
+}
+
+export async function show(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
+  const tool = await tools.describe(name);
+  if (await report.printJson({ tool })) return Exit.ok;
+  const { terminal } = report;
+  await terminal.outLines(howToCall(tool), 'bold');
+  const facts = [
+    tool.description === '' ? [] : [paragraph(tool.description)],
+    [`${tool.kind}, runs ${placeOf(tool)}${tool.requires_approval ? ', asks a person first' : ''}`],
+    tool.tags.length === 0 ? [] : [`tags: ${tool.tags.map(escapeControls).join(', ')}`],
+  ].flat();
+  await terminal.outLines(facts.join('\n'));
+  const lines = tool.parameters.map(describeParameter);
+  if (lines.length > 0) await terminal.outLines(`\nArguments:\n${lines.join('\n')}`);
+  if (tool.recipes.length === 0) return Exit.ok;
+  const recipes = tool.recipes.flatMap((recipe) => [
+    `  ${signature(`${tool.name}.${recipe.name}`, recipe.parameters)}`,
+    ...(recipe.description === '' ? [] : [`      ${escapeControls(firstLine(recipe.description))}`]),
+  ]);
+  await terminal.outLines(`\n${tool.kind === 'mcp' ? 'Tools' : 'Recipes'}:\n${recipes.join('\n')}`);
+  return Exit.ok;
+}
+
+export async function add(
+  tools: ToolsApi,
+  yaml: string,
+  options: { readonly replace: boolean; readonly where: string },
+  report: CommandOutput,
+): Promise<number> {
+  const tool = await tools.add(yaml, options);
+  await report.success({ tool }, `Added the tool ${howToCall(tool)}.`);
+  return Exit.ok;
+}
+
+export async function remove(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
+  if (!(await tools.remove(name))) {
+    const known = (await tools.list()).some((tool) => tool.name === name);
+    const why = known ? ' It lies in a folder, so delete its file there.' : '';
+    throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}.${why}`);
+  }
+  await report.success({ removed: name }, `Removed the tool ${escapeControls(name)}.`);
+  return Exit.ok;
+}
+
+function toRow(tool: ToolInfo): string[] {
+  const recipes = tool.recipes.map(({ name }) => name);
+  const shown = recipes.length > 3 ? `${recipes.slice(0, 3).join(', ')}, +${recipes.length - 3}` : recipes.join(', ');
+  return [tool.name, tool.kind, placeOf(tool), shown, tool.requires_approval ? 'yes' : '', firstLine(tool.description)];
+}
+
+const placeOf = ({ runs_on }: ToolInfo): string => (runs_on === 'host' ? 'on the host' : 'in the sandbox');
+
+/** A server is not called itself: its tools are. */
+function howToCall({ kind, name, parameters }: ToolInfo): string {
+  return kind === 'mcp' ? `${escapeControls(name)}.TOOL(...)` : signature(name, parameters);
+}
+
+export function signature(name: string, parameters: readonly ToolParameter[]): string {
+  const shown = parameters.map((parameter) => {
+    const stars = parameter.variadic ? '*' : '';
+    const preset = parameter.required ? '' : `=${toPython(parameter.default ?? null)}`;
+    return `${stars}${parameter.name}${parameter.variadic ? '' : preset}`;
+  });
+  return escapeControls(`${name}(${shown.join(', ')})`);
+}
+
+/** As code writes it. */
+function toPython(value: PyValue): string {
+  if (value === null) return 'None';
+  return typeof value === 'boolean' ? (value ? 'True' : 'False') : JSON.stringify(valueToJson(value));
+}
+
+function describeParameter(parameter: ToolParameter): string {
+  const { name, type, items, required, description } = parameter;
+  const typed = type === 'array' && items !== undefined ? `list of ${items}` : type;
+  const choices = parameter.enum === undefined ? '' : `, one of ${parameter.enum.map(String).join(', ')}`;
+  const about = description === '' ? '' : `  ${firstLine(description)}`;
+  return escapeControls(`  ${name.padEnd(16)}${typed}${choices}${required ? ', required' : ''}${about}`);
+}
+
+export interface ToolWords {
+  /** `NAME`, or `NAME.RECIPE`. */
+  readonly callee: string;
+  readonly words: readonly string[];
+  readonly args: string | undefined;
+  readonly signal?: AbortSignal;
+  /** Whoever types it has allowed it. */
+  readonly approved?: boolean;
+}
+
+export interface CallRequest extends ToolWords {
+  readonly session: OpenOptions;
+  readonly json: boolean;
+}
+
+export async function call(request: CallRequest, context: NamespaceContext): Promise<number> {
+  const { terminal } = context;
+  const report = new CommandOutput(terminal, request);
+  let lines: LineSource | undefined;
+  const approve = terminal.interactive ? { approve: approvalPrompter({ terminal, lines: () => lines }) } : {};
+  try {
+    return await withSession({ ...request.session, ...approve }, context, async (session, signals) => {
+      if (terminal.interactive) lines = openLineInput(terminal, signals.interrupt);
+      return await callTool(session.tools, request, report);
+    });
+  } finally {
+    lines?.close();
+  }
+}
+
+export async function callTool(tools: ToolsApi, request: ToolWords, report: CommandOutput): Promise<number> {
+  const { callee, words, args, signal, approved = false } = request;
+  const dot = callee.indexOf('.');
+  const [name, recipe] = dot < 0 ? [callee, undefined] : [callee.slice(0, dot), callee.slice(dot + 1)];
+  const tool = await tools.describe(name);
+  const parameters = tool.recipes.find((each) => each.name === recipe)?.parameters ?? tool.parameters;
+  const { named, positional } = parseArguments(words, args, parameters);
+  const result = await tools.call(tool.name, named, {
+    positional,
+    approved,
+    ...(recipe === undefined ? {} : { recipe }),
+    ...(signal === undefined ? {} : { signal }),
+    onProgress: (text) => {
+      // What cannot be shown here fails again, and is told, with the result.
+      if (!report.json) void report.terminal.status(text).catch(() => {});
+    },
+  });
+  const facts = { tool: tool.name, ...(recipe === undefined ? {} : { recipe }), result: valueToJson(result) };
+  if (await report.printJson(facts)) return Exit.ok;
+  const text = resultToText(result);
+  if (text !== '') await report.terminal.outLines(text);
+  return Exit.ok;
+}
+
+/** Text as it is, lines as lines, and anything else as JSON. */
+function resultToText(result: PyValue): string {
+  if (result === null) return '';
+  if (typeof result === 'string') return result;
+  if (Array.isArray(result) && result.every((line) => typeof line === 'string')) return result.join('\n');
+  return JSON.stringify(valueToJson(result), undefined, 2);
+}
+
+export const help = {
+  tools: `
+Examples:
+  $ cella tools add grep.yaml
+  $ cella tools list
+  $ cella tools show grep
+  $ cella tools call grep TODO notes.txt
+  $ cella tools call grep.count TODO notes.txt
+
+A tool is described in YAML: a program, an MCP server or an HTTP request; \`cella tools add --help\`
+shows one. The code of every agent of a storage can call it as \`tools.grep("TODO", "notes.txt")\`.
+--tools DIR, or CELLA_TOOLS, names folders with more definitions.`,
+  list: `
+Examples:
+  $ cella tools list
+  $ cella tools list --tools ./tools
+  $ cella tools list --json | jq -r '.tools[].name'
+
+A definition that cannot be used is told with its file and line; the others still work.`,
+  show: `
+Examples:
+  $ cella tools show grep
+  $ cella tools show grep --json | jq .tool.parameters`,
+  search: `
+Examples:
+  $ cella tools search find text in files
+  $ cella tools search weather --limit 3 --json`,
+  add: `
+Examples:
+  $ cella tools add grep.yaml
+  $ cella tools add - < grep.yaml
+  $ cella tools add grep.yaml --replace
+
+  # grep.yaml
+  name: grep
+  description: Find lines in a file
+  command: grep
+  schema:
+    options:
+      count: { type: boolean }
+    positional:
+      - { name: pattern, required: true }
+      - { name: file, required: true }
+  recipes:
+    count: { preset: { count: true } }`,
+  remove: `
+Examples:
+  $ cella tools remove grep
+
+A tool in a folder of --tools stays; delete its file there.`,
+  call: `
+Examples:
+  $ cella tools call grep TODO notes.txt
+  $ cella tools call grep.count pattern=TODO file=notes.txt      with the grep of \`tools add --help\`
+  $ cella tools call weather --args '{"city": "Oslo", "days": 3}' --json
+  $ cella tools call deploy target=test --approve
+
+A program runs in the sandbox and workspace of the agent, unless its definition says
+\`runs_on: host\`. Values are checked against the types of the definition. A tool that requires
+approval is shown and asked about; where there is no terminal to ask at it is refused without
+--approve.`,
+};
