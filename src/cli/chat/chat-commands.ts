@@ -5,7 +5,6 @@ import { completeLine } from '../cells/cell-reader.ts';
 import { UsageError } from '../command-errors.ts';
 import { cutToWidth, displayWidth } from '../command-output.ts';
 import { escapeControls } from '../format.ts';
-import { parseLine } from './chat.ts';
 import type { ChatOutcome, ChatState } from './chat-state.ts';
 import { agent, cwd, py, sh } from './code-commands.ts';
 import { NAMESPACE_COMMANDS, type NamespaceName, namespaceCommand } from './namespace-commands.ts';
@@ -224,3 +223,13 @@ function commandNames(start: string): string[] {
 }
 
 const among = (all: readonly string[], start: string): string[] => all.filter((each) => each.startsWith(start));
+
+type ChatLine =
+  | { readonly kind: 'command'; readonly name: string; readonly argument: string }
+  | { readonly kind: 'text'; readonly text: string };
+
+/** Only the space after a command's name, and that at the end, is no part of its argument. */
+export function parseLine(line: string): ChatLine {
+  const [, name, argument = ''] = /^\s*\/(\S*)\s*([\s\S]*)$/.exec(line) ?? [];
+  return name === undefined ? { kind: 'text', text: line } : { kind: 'command', name, argument: argument.trimEnd() };
+}

@@ -13,7 +13,7 @@ import { chatCommand, describeExecutor } from '../format.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { promptHooks } from '../terminal/prompts.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { complete, findCommand } from './chat-commands.ts';
+import { complete, findCommand, parseLine } from './chat-commands.ts';
 import { type ChatOutcome, ChatOutput, type ChatState, MAX_UNDO } from './chat-state.ts';
 import { promptAgent, runPython } from './code-commands.ts';
 
@@ -135,14 +135,4 @@ async function takeText(desk: ChatState, text: string): Promise<ChatOutcome> {
   if (LEAVE.test(text)) return 'leave';
   const code = await finishCell(session, lines, text, { prompts });
   return code === undefined ? 'done' : await runPython(desk, code);
-}
-
-export type ChatLine =
-  | { readonly kind: 'command'; readonly name: string; readonly argument: string }
-  | { readonly kind: 'text'; readonly text: string };
-
-/** Only the space after a command's name, and that at the end, is no part of its argument. */
-export function parseLine(line: string): ChatLine {
-  const [, name, argument = ''] = /^\s*\/(\S*)\s*([\s\S]*)$/.exec(line) ?? [];
-  return name === undefined ? { kind: 'text', text: line } : { kind: 'command', name, argument: argument.trimEnd() };
 }

@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { settings } from '../../settings/settings-table.ts';
 import { Exit } from '../command-errors.ts';
+import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
 import type { AgentProgramCommands, AgentProgramEntry, AgentProgramRequest } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
@@ -29,16 +30,11 @@ export function addAgents(define: DefineCommand, context: ProgramContext, done: 
     .argument('<agent>', 'its name, like claude', parseText)
     .option('--version <version>', 'another version than the one that Cella is tested with', parseText)
     .action(async (agent: string, flags: Flags) => {
-      const [{ install }, { runAbortable: stoppable }] = await Promise.all([
-        import('./agents.ts'),
-        import('../command-lifecycle.ts'),
-      ]);
       const request = requestOf(agent, flags);
-      done(await stoppable(context, (signal) => install(request, context, report(flags), signal)));
+      done(await runAbortable(context, (signal) => install(request, context, report(flags), signal)));
     });
   addFlags(defineCommand(group, 'list', 'all agents: versions, what is missing, and where they lie', help.list)).action(
     async (flags: Flags) => {
-      const { list } = await import('./agents.ts');
       done(await list(resolveDataDir(flags, context.defaults), context, report(flags)));
     },
   );
@@ -46,7 +42,6 @@ export function addAgents(define: DefineCommand, context: ProgramContext, done: 
     .argument('<agent>', 'its name', parseText)
     .option('--version <version>', 'this version alone', parseText)
     .action(async (agent: string, flags: Flags) => {
-      const { remove } = await import('./agents.ts');
       done(await remove(requestOf(agent, flags), context, report(flags)));
     });
 }

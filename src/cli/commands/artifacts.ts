@@ -34,7 +34,6 @@ export function addArtifacts(define: DefineCommand, context: ProgramContext, don
   };
   addNamespaceFlags(defineCommand(group, 'list', 'all artifacts, with type and size', help.list)).action(
     async (flags: NamespaceFlags) => {
-      const { list } = await import('./artifacts.ts');
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await list(namespaces.artifacts, report));
@@ -44,7 +43,6 @@ export function addArtifacts(define: DefineCommand, context: ProgramContext, don
     .argument('<name>', NAME, parseText)
     .option('--out <file>', 'where to write it', parseText)
     .action(async (name: string, flags: NamespaceFlags & { out?: string }) => {
-      const [{ show }, { get }] = await Promise.all([import('./artifacts.ts'), import('./artifacts.ts')]);
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       const { artifacts } = namespaces;
@@ -65,7 +63,6 @@ export function addArtifacts(define: DefineCommand, context: ProgramContext, don
     )
     .option('--media-type <type>', 'such as text/csv (default: by its name)', parseText)
     .action(async (name: string, file: string, flags: PutFlags) => {
-      const { put } = await import('./artifacts.ts');
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       const guess = await context.factsByName(/\.\w+$/.test(name) ? name : file);
@@ -74,7 +71,6 @@ export function addArtifacts(define: DefineCommand, context: ProgramContext, don
   addNamespaceFlags(defineCommand(group, 'delete', 'delete an artifact', help.remove))
     .argument('<name>', NAME, parseText)
     .action(async (name: string, flags: NamespaceFlags) => {
-      const { remove } = await import('./artifacts.ts');
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await remove(namespaces.artifacts, name, report));

@@ -23,20 +23,19 @@ export function addCredentials(define: DefineCommand, context: ProgramContext, d
     addJsonServerFlags(defineCommand(group, name, summary, text));
   const whose = (command: Command) => command.option('--user <name>', 'of another user, for administrators', parseText);
   const named = (command: Command) => command.argument('<provider>', providers.join(', '), parseProvider);
-  const work = () => import('./credentials.ts');
 
   named(whose(make('set', 'keep one; it is read from stdin or asked for', help.set))).action(
     async (provider: Provider, flags: Flags) =>
-      at(flags, async (client, report) => (await work()).set(client, provider, flags.user, report)),
+      at(flags, async (client, report) => set(client, provider, flags.user, report)),
   );
   whose(make('list', 'which there are; nothing of the keys', help.list)).action(async (flags: Flags) =>
-    at(flags, async (client, report) => (await work()).list(client, flags.user, report)),
+    at(flags, async (client, report) => list(client, flags.user, report)),
   );
   named(whose(make('delete', 'forget one', help.remove))).action(async (provider: Provider, flags: Flags) =>
-    at(flags, async (client, report) => (await work()).remove(client, provider, flags.user, report)),
+    at(flags, async (client, report) => remove(client, provider, flags.user, report)),
   );
   make('rotate', 'encrypt all of them anew, for administrators', help.rotate).action(async (flags: JsonServerFlags) =>
-    at(flags, async (client, report) => (await work()).rotate(client, report)),
+    at(flags, async (client, report) => rotate(client, report)),
   );
 }
 

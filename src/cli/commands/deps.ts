@@ -2,6 +2,7 @@
 
 import type { DepsApi, DepsResult } from '../../session/api.ts';
 import { Exit } from '../command-errors.ts';
+import { runAbortable } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls } from '../format.ts';
@@ -19,32 +20,27 @@ type Work = (deps: DepsApi) => Change;
 
 export function addDeps(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.deps);
-  const change = async (flags: NamespaceFlags, work: Work) => {
-    const [{ change }, { runAbortable: stoppable }] = await Promise.all([
-      import('./deps.ts'),
-      import('../command-lifecycle.ts'),
-    ]);
+  const perform = async (flags: NamespaceFlags, work: Work) => {
     await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     const { deps } = namespaces;
-    done(await stoppable(context, (signal) => change(work(deps), createOutput(flags, context), signal)));
+    done(await runAbortable(context, (signal) => change(work(deps), createOutput(flags, context), signal)));
   };
   addNamespacePackageFlags(defineCommand(group, 'add', 'install packages, and keep them for all kernels', help.add))
     .argument('<requirement...>', 'a package, with versions if needed: pandas, "pandas>=2.0"', parseWords)
     .action((requirements: string[], flags: NamespaceFlags) =>
-      change(flags, (deps) => (options) => deps.add(requirements, options)),
+      perform(flags, (deps) => (options) => deps.add(requirements, options)),
     );
   addNamespacePackageFlags(defineCommand(group, 'remove', 'leave a package out from the next kernel on', help.remove))
     .argument('<name>', 'the name of the package', parseText)
-    .action((name: string, flags: NamespaceFlags) => change(flags, (deps) => (options) => deps.remove(name, options)));
+    .action((name: string, flags: NamespaceFlags) => perform(flags, (deps) => (options) => deps.remove(name, options)));
   addNamespaceFlags(defineCommand(group, 'list', 'the packages that are configured', help.list)).action(
     async (flags: NamespaceFlags) => {
-      const { list } = await import('./deps.ts');
       await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
       done(await list(namespaces.deps, createOutput(flags, context)));
     },
   );
   addNamespacePackageFlags(defineCommand(group, 'sync', 'install what is configured and not there', help.sync)).action(
-    (flags: NamespaceFlags) => change(flags, (deps) => (options) => deps.sync(options)),
+    (flags: NamespaceFlags) => perform(flags, (deps) => (options) => deps.sync(options)),
   );
 }
 

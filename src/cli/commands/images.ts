@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { settings } from '../../settings/settings-table.ts';
 import { Exit, UsageError } from '../command-errors.ts';
+import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
 import type { ImageCommands, ImageRequest } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
@@ -32,30 +33,24 @@ export function addImage(define: DefineCommand, context: ProgramContext, done: D
   const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
   const engineOf = (flags: Flags) => flags.engine ?? context.defaults.engine;
   const summary = "make an image, from this machine's own Python or from another";
-  const build = addFlags(defineCommand(group, 'build', summary, help.build))
+  const command = addFlags(defineCommand(group, 'build', summary, help.build))
     .option('--base <image>', 'an image with Python 3.9 or later that is on this machine', parseText)
     .option('--name <name>', 'what to call it (default: cella-python:local)', parseText)
     .option('--with <program>', 'one more program of this machine, by name or path; may be repeated', collect)
     .option('--no-packages', 'leave the packages of this Python out');
-  addSetting(build, settings.python, { about: 'the Python to take' });
-  addSettings(build, [settings.dataDir, settings.config]).action(async (flags: BuildFlags) => {
-    const [{ build }, { runAbortable: stoppable }] = await Promise.all([
-      import('./images.ts'),
-      import('../command-lifecycle.ts'),
-    ]);
+  addSetting(command, settings.python, { about: 'the Python to take' });
+  addSettings(command, [settings.dataDir, settings.config]).action(async (flags: BuildFlags) => {
     const request = requestOf(flags, context);
-    done(await stoppable(context, (signal) => build(request, context, report(flags), signal)));
+    done(await runAbortable(context, (signal) => build(request, context, report(flags), signal)));
   });
   addFlags(defineCommand(group, 'list', 'the images that Cella has made here', help.list)).action(
     async (flags: Flags) => {
-      const { list } = await import('./images.ts');
       done(await list(engineOf(flags), context, report(flags)));
     },
   );
   addFlags(defineCommand(group, 'remove', 'remove an image that Cella has made', help.remove))
     .argument('<name>', 'its name', parseText)
     .action(async (name: string, flags: Flags) => {
-      const { remove } = await import('./images.ts');
       done(await remove(name, engineOf(flags), context, report(flags)));
     });
 }

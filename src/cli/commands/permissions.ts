@@ -42,14 +42,11 @@ export function addPermissions(define: DefineCommand, context: ProgramContext, d
     command
       .argument('<session>', 'its id or agent key', parseText)
       .argument('<permission>', 'its id, such as prm_k3v7q2mzp4abcdef', parseText);
-  const work = () => import('./permissions.ts');
 
   ofSession(make('list', 'what waits for a decision', help.list), 'only those of this one')
     .option('--all', 'also what was decided before')
     .action(async (flags: SessionFlag & { all?: boolean }) =>
-      at(flags, async (client, report) =>
-        (await work()).list(client, { session: flags.session, all: flags.all === true }, report),
-      ),
+      at(flags, async (client, report) => list(client, { session: flags.session, all: flags.all === true }, report)),
     );
   one(make('allow', 'allow it', help.allow))
     .addOption(new Option('--scope <scope>', 'for how long').choices(scopes))
@@ -58,29 +55,29 @@ export function addPermissions(define: DefineCommand, context: ProgramContext, d
     .action(async (session: string, id: string, { scope = 'once', pattern, text, ...flags }: AllowFlags) => {
       const more = { ...(pattern === undefined ? {} : { pattern }), ...(text === undefined ? {} : { text }) };
       const decision = { decision: 'allow', scope, ...more } as const;
-      await at(flags, async (client, report) => (await work()).decide(client, { session, id, decision }, report));
+      await at(flags, async (client, report) => decide(client, { session, id, decision }, report));
     });
   one(make('deny', 'deny it', help.deny))
     .option('--reason <text>', 'what the agent is told', parseText)
     .action(async (session: string, id: string, { reason, ...flags }: JsonServerFlags & { reason?: string }) => {
       const decision = { decision: 'deny', ...(reason === undefined ? {} : { reason }) } as const;
-      await at(flags, async (client, report) => (await work()).decide(client, { session, id, decision }, report));
+      await at(flags, async (client, report) => decide(client, { session, id, decision }, report));
     });
   const rules = defineCommand(group, 'rules', 'what is allowed without a question', help.rules);
   const whose = 'those of this session instead of yours';
   ofSession(make('list', 'show them', help.rules, rules), whose).action(async (flags: SessionFlag) =>
-    at(flags, async (client, report) => (await work()).listRules(client, flags.session, report)),
+    at(flags, async (client, report) => listRules(client, flags.session, report)),
   );
   make('add', 'allow a tool for good where its use fits a pattern', help.rules, rules)
     .argument('<tool>', 'such as Bash, or tools.NAME for a tool of code', parseText)
     .argument('<pattern>', 'such as "git status" or "npm test *"', parseText)
     .action(async (tool: string, pattern: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => (await work()).addRule(client, { tool, pattern }, report)),
+      at(flags, async (client, report) => addRule(client, { tool, pattern }, report)),
     );
   ofSession(make('rm', 'allow it no longer', help.rules, rules), whose)
     .argument('<rule>', 'its id', parseText)
     .action(async (id: string, flags: SessionFlag) =>
-      at(flags, async (client, report) => (await work()).removeRule(client, { id, session: flags.session }, report)),
+      at(flags, async (client, report) => removeRule(client, { id, session: flags.session }, report)),
     );
 }
 

@@ -24,22 +24,20 @@ export function addProfiles(define: DefineCommand, context: ProgramContext, done
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
   const named = (command: Command) => command.argument('<name>', 'its name, such as reviewer', parseText);
-  const work = () => import('./profiles.ts');
 
   make('list', 'which there are', help.list).action(async (flags: JsonServerFlags) =>
-    at(flags, async (client, report) => (await work()).list(client, report)),
+    at(flags, async (client, report) => list(client, report)),
   );
   named(make('show', 'what is in one, as YAML that `set` takes', help.show)).action(
-    async (name: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => (await work()).show(client, name, report)),
+    async (name: string, flags: JsonServerFlags) => at(flags, async (client, report) => show(client, name, report)),
   );
   named(make('set', 'make one, or put another in its place', help.set))
     .requiredOption('--from <file>', 'YAML or JSON with what is in it, or - for stdin', parseText)
     .action(async (name: string, flags: SetFlags) =>
-      at(flags, async (client, report) => (await work()).set(client, { name, from: flags.from }, report)),
+      at(flags, async (client, report) => set(client, { name, from: flags.from }, report)),
     );
   named(make('delete', 'forget one', help.remove)).action(async (name: string, flags: JsonServerFlags) =>
-    at(flags, async (client, report) => (await work()).remove(client, name, report)),
+    at(flags, async (client, report) => remove(client, name, report)),
   );
 }
 

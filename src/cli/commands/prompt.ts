@@ -6,7 +6,7 @@ import type { PermissionMode } from '../../protocol/turn.ts';
 import type { PromptOptions } from '../../session/api.ts';
 import { settings } from '../../settings/settings-table.ts';
 import { AgentTurn, type AgentTurnContext } from '../agent/agent-turn.ts';
-import { requireAgentApi } from '../agent/coding-agents.ts';
+import { parseAgentName, parseToolNames, requireAgentApi } from '../agent/coding-agents.ts';
 import { findSession } from '../backend/find-server.ts';
 import { UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
@@ -49,23 +49,16 @@ export function addAgent(define: DefineCommand, context: ProgramContext, done: D
       const prompt = words === '-' ? await readText('-', { stdin: context.terminal.stdin, advice: '' }) : words;
       if (prompt.trim() === '')
         throw new UsageError('The prompt is empty.', 'Run `cella agent --help` to see examples.');
-      const [{ parseAgentName: agentNamed }, { parseToolNames: toolsNamed }] = await Promise.all([
-        import('../agent/coding-agents.ts'),
-        import('../agent/coding-agents.ts'),
-      ]);
       const { mode, model, tools, profile, timeout: timeoutMs } = flags;
       const options = {
-        ...(flags.with === undefined ? {} : { agent: agentNamed(flags.with) }),
+        ...(flags.with === undefined ? {} : { agent: parseAgentName(flags.with) }),
         ...(mode === undefined ? {} : { mode }),
         ...(model === undefined ? {} : { model }),
-        ...(tools === undefined ? {} : { tools: toolsNamed(tools) }),
+        ...(tools === undefined ? {} : { tools: parseToolNames(tools) }),
         ...(profile === undefined ? {} : { profile }),
         ...(timeoutMs === undefined ? {} : { timeoutMs }),
       };
-      const [{ agent }, { connectToServer: connectTo }] = await Promise.all([
-        import('./prompt.ts'),
-        import('../backend/find-server.ts'),
-      ]);
+      const { connectToServer: connectTo } = await import('../backend/find-server.ts');
       await using client = await connectTo(flags, context.defaults);
       const agentKey = flags.agent ?? context.defaults.agentKey ?? 'default';
       const request = { prompt, session: flags.session, agentKey, options, json: flags.json === true };

@@ -6,7 +6,7 @@ import { suggest } from '../../lib/suggest.ts';
 import { serveSettings, settings } from '../../settings/settings-table.ts';
 import { describeUnknownVariable } from '../../settings/unknown-variables.ts';
 import { Exit, UsageError } from '../command-errors.ts';
-import { EndSignals } from '../command-lifecycle.ts';
+import { EndSignals, runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
 import type { ServeRequest, StartedServer } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
@@ -40,16 +40,15 @@ export function addServe(define: DefineCommand, context: ProgramContext, done: D
   addSettings(addPackageFlags(command), [settings.python, settings.tools]);
   command.allowExcessArguments(true).action(async (flags: StartFlags) => {
     checkVerb(command);
-    const [{ toServeRequest: requestOf }, { serveForeground: runHere }, { detach }] = await Promise.all([
+    const [{ toServeRequest: requestOf }, { detach }] = await Promise.all([
       import('./serve-request.ts'),
-      import('./serve.ts'),
       import('./serve-detach.ts'),
     ]);
     const request = requestOf(flags, context.defaults);
     // A server in the background has been told of by whoever started it.
     if (flags.readyFd === undefined) await warnUnknownVariables(context);
     if (flags.detach) done(await detach(request, context));
-    else done(await runHere(request, context, flags.readyFd));
+    else done(await serveForeground(request, context, flags.readyFd));
   });
   addStatus(command, context, done);
   addStop(command, context, done);
@@ -86,14 +85,11 @@ function addStop(parent: Command, context: ProgramContext, done: Done): void {
     .option('--now', 'interrupt running code at once')
     .option('--timeout <seconds>', 'how long to wait for its end (default: its --grace and a minute)', parseSeconds)
     .action(async (_flags: Flags, command: Command) => {
-      const [{ stop }, { runAbortable: stoppable }] = await Promise.all([
-        import('./serve-control.ts'),
-        import('../command-lifecycle.ts'),
-      ]);
+      const { stop } = await import('./serve-control.ts');
       const flags: Flags = command.optsWithGlobals();
       const { now = false, timeout: timeoutMs } = flags;
       const request = { dataDir: resolveDataDir(flags, context.defaults), now, timeoutMs };
-      done(await stoppable(context, (signal) => stop(request, context, createOutput(flags, context), signal)));
+      done(await runAbortable(context, (signal) => stop(request, context, createOutput(flags, context), signal)));
     });
 }
 

@@ -5,6 +5,7 @@ import type { Client } from '../../client/index.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { findSession, type ServerFlags } from '../backend/find-server.ts';
 import { Exit, UsageError } from '../command-errors.ts';
+import { runAbortable } from '../command-lifecycle.ts';
 import { type Column, CommandOutput } from '../command-output.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
@@ -35,7 +36,6 @@ export function addSessions(define: DefineCommand, context: ProgramContext, done
     .option('--label <name=value>', 'only those with this label; may be repeated', collect)
     .addOption(new Option('--state <state>', 'only these').choices(['running', 'idle', 'hibernated']))
     .action(async (flags: ListFlags) => {
-      const { list } = await import('./sessions.ts');
       const { state, label = [] } = flags;
       const wanted = { labels: labelsOf(label), ...(state === undefined ? {} : { state }) };
       await using client = await server(flags, context);
@@ -43,21 +43,18 @@ export function addSessions(define: DefineCommand, context: ProgramContext, done
     });
   named(addFlags(defineCommand(group, 'show', 'what is known of one', help.show))).action(
     async (name: string, flags: Flags) => {
-      const { show } = await import('./sessions.ts');
       await using client = await server(flags, context);
       done(await show(client, name, report(flags)));
     },
   );
   named(addFlags(defineCommand(group, 'confirm', 'let the code of a fork use what is yours', help.confirm))).action(
     async (name: string, flags: Flags) => {
-      const { confirm } = await import('./sessions.ts');
       await using client = await server(flags, context);
       done(await confirm(client, name, report(flags)));
     },
   );
   named(addFlags(defineCommand(group, 'rm', 'delete one with all that it has', help.rm))).action(
     async (name: string, flags: Flags) => {
-      const { remove } = await import('./sessions.ts');
       await using client = await server(flags, context);
       done(await remove(client, name, report(flags)));
     },
@@ -81,13 +78,10 @@ function addTerminal(command: Command, context: ProgramContext, done: Done): voi
   command
     .argument('[program...]', 'a program and its arguments, instead of the shell')
     .action(async (name: string, argv: readonly string[], flags: ServerFlags) => {
-      const [{ terminal }, { runAbortable: stoppable }] = await Promise.all([
-        import('./session-terminal.ts'),
-        import('../command-lifecycle.ts'),
-      ]);
+      const { terminal } = await import('./session-terminal.ts');
       await using client = await server(flags, context);
       const own = context.terminal;
-      done(await stoppable(context, (signal) => terminal(client, { name, argv }, { terminal: own, signal })));
+      done(await runAbortable(context, (signal) => terminal(client, { name, argv }, { terminal: own, signal })));
     });
 }
 
@@ -96,14 +90,11 @@ function addLogs(command: Command, context: ProgramContext, done: Done): void {
     .option('--after <number>', 'only events after this one', parseNumber)
     .option('-f, --follow', 'go on with what comes')
     .action(async (name: string, flags: LogsFlags) => {
-      const [{ logs }, { runAbortable: stoppable }] = await Promise.all([
-        import('./session-logs.ts'),
-        import('../command-lifecycle.ts'),
-      ]);
+      const { logs } = await import('./session-logs.ts');
       const { after = 0, follow = false, json = false } = flags;
       await using client = await server(flags, context);
       const { terminal } = context;
-      done(await stoppable(context, (signal) => logs(client, { name, after, follow, json }, { terminal, signal })));
+      done(await runAbortable(context, (signal) => logs(client, { name, after, follow, json }, { terminal, signal })));
     });
 }
 

@@ -34,19 +34,19 @@ export function addSkills(define: DefineCommand, context: ProgramContext, done: 
   const group = define(help.skills);
   const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { ...(await import('./skills.ts')), namespaces, report: createOutput(flags, context) };
+    return { namespaces, report: createOutput(flags, context) };
   };
   addNamespaceFlags(
     defineCommand(group, 'list', 'all skills, and what is wrong with files that are none', help.list),
   ).action(async (flags: NamespaceFlags) => {
-    const { list, report, ...opened } = await open(flags);
+    const { report, ...opened } = await open(flags);
     await using namespaces = opened.namespaces;
     done(await list(namespaces.skills, report));
   });
   addNamespaceFlags(defineCommand(group, 'show', 'the source of a skill, and what it takes', help.show))
     .argument('<name>', NAME, parseText)
     .action(async (name: string, flags: NamespaceFlags) => {
-      const { show, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await show(namespaces.skills, name, report));
     });
@@ -54,7 +54,7 @@ export function addSkills(define: DefineCommand, context: ProgramContext, done: 
     .argument('<query...>', 'what is to be done, in plain words')
     .option('--limit <n>', 'at most so many', parseLimit, 10)
     .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
-      const { search, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await search(namespaces.skills, query.join(' '), flags.limit, report));
     });
@@ -68,7 +68,7 @@ export function addSkills(define: DefineCommand, context: ProgramContext, done: 
         stdin: context.terminal.stdin,
         advice: 'Name a Python file, or - for stdin.',
       });
-      const { create, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       const { description, replace = false } = flags;
       const skill = { name, source, ...(description === undefined ? {} : { description }) };
@@ -77,7 +77,7 @@ export function addSkills(define: DefineCommand, context: ProgramContext, done: 
   addNamespaceFlags(defineCommand(group, 'delete', 'forget a skill', help.remove))
     .argument('<name>', NAME, parseText)
     .action(async (name: string, flags: NamespaceFlags) => {
-      const { remove, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await remove(namespaces.skills, name, report));
     });
@@ -98,10 +98,9 @@ function addRun(group: Command, context: ProgramContext, done: Done): void {
     .option('--timeout <seconds>', 'stop it after this long', parseSeconds)
     .option('--json', 'print one event a line as JSON, the result last')
     .action(async (name: string, words: string[], flags: RunFlags) => {
-      const { runSkill: run } = await import('./skills.ts');
       const session = sessionOptions(flags, context.defaults);
       const { args, timeout: timeoutMs = 0, json = false } = flags;
-      done(await run({ name, words, args, session, timeoutMs, json }, context));
+      done(await runSkill({ name, words, args, session, timeoutMs, json }, context));
     });
 }
 

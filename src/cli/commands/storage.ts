@@ -14,6 +14,7 @@ import {
   checkSourceFolder,
   formatStorageUrl,
   isSameStorage,
+  parseStorageUrl,
   resolveDataDir,
   resolveStorage,
   resolveTarget,
@@ -32,15 +33,11 @@ export function addStore(define: DefineCommand, context: ProgramContext, done: D
   addNamespaceFlags(defineCommand(group, 'list', 'tools, skills, artifacts and packages of a storage', help.list))
     .argument('[storage]', `${PLACE} (default: that of --storage and --data)`, parseText)
     .action(async (named: string | undefined, flags: NamespaceFlags) => {
-      const [{ list }, { checkSourceFolder: checkSource, parseStorageUrl: parsePlace }] = await Promise.all([
-        import('./storage.ts'),
-        import('../target-options.ts'),
-      ]);
       const place =
         named === undefined
           ? resolveTarget(flags, context.defaults)
-          : parsePlace(named, resolveStorage(flags, context.defaults).dataDir);
-      if (named !== undefined) checkSource(place);
+          : parseStorageUrl(named, resolveStorage(flags, context.defaults).dataDir);
+      if (named !== undefined) checkSourceFolder(place);
       done(await list(place, context, createOutput(flags, context)));
     });
   addCopy(group, context, done, 'pull', 'copy from another storage into this one', help.pull);
@@ -62,12 +59,8 @@ function addCopy(
     .option('--only <kinds>', 'only some of tools,skills,artifacts,deps', parseKinds)
     .option('--overwrite', 'replace what has the same name there')
     .action(async (named: string, names: string[], flags: CopyFlags) => {
-      const [{ copy }, { parseStorageUrl: parsePlace }] = await Promise.all([
-        import('./storage.ts'),
-        import('../target-options.ts'),
-      ]);
       const own = resolveStorage(flags, context.defaults);
-      const other = parsePlace(named, resolveDataDir(flags, context.defaults));
+      const other = parseStorageUrl(named, resolveDataDir(flags, context.defaults));
       const [from, to] = direction === 'pull' ? [other, own] : [own, other];
       const { only = kinds, overwrite = false } = flags;
       const request = { from, to, kinds: only, names: names.length === 0 ? undefined : names, overwrite };

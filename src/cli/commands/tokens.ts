@@ -30,22 +30,19 @@ export function addTokens(define: DefineCommand, context: ProgramContext, done: 
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
   const whose = (command: Command) => command.option('--user <name>', 'of another user, for administrators', parseText);
-  const work = () => import('./tokens.ts');
 
   whose(make('list', 'yours, without their secrets', help.list)).action(async (flags: ListFlags) =>
-    at(flags, async (client, report) => (await work()).list(client, flags.user, report)),
+    at(flags, async (client, report) => list(client, flags.user, report)),
   );
   whose(make('create', 'make one; it is shown this once', help.create))
     .requiredOption('--name <name>', 'what it is for, to be told from others', parseText)
     .addOption(new Option('--scopes <list>', `what it is for: any of ${scopes.join(', ')}`).argParser(parseScopes))
     .addOption(new Option('--expires <time>', 'when it ends, such as 30m, 12h or 90d').argParser(parseTime))
-    .action(async (flags: CreateFlags) =>
-      at(flags, async (client, report) => (await work()).create(client, flags, report)),
-    );
+    .action(async (flags: CreateFlags) => at(flags, async (client, report) => create(client, flags, report)));
   make('revoke', 'let nobody in with it any more', help.revoke)
     .argument('<id>', 'as `cella tokens list` shows it', parseText)
     .action(async (id: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => (await work()).revoke(client, id, report)),
+      at(flags, async (client, report) => revoke(client, id, report)),
     );
 }
 

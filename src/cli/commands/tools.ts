@@ -35,13 +35,13 @@ export function addTools(define: DefineCommand, context: ProgramContext, done: D
   const group = define(help.tools);
   const open = async (flags: NamespaceFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { ...(await import('./tools.ts')), namespaces, report: createOutput(flags, context) };
+    return { namespaces, report: createOutput(flags, context) };
   };
   const make = (name: string, summary: string, examples: string) =>
     addToolsFlag(addNamespaceFlags(defineCommand(group, name, summary, examples)));
   make('list', 'all tools, and what is wrong with definitions that cannot be used', help.list).action(
     async (flags: NamespaceFlags) => {
-      const { list, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await list(namespaces.tools, report));
     },
@@ -49,7 +49,7 @@ export function addTools(define: DefineCommand, context: ProgramContext, done: D
   make('show', 'what a tool takes, and its recipes', help.show)
     .argument('<name>', NAME, parseText)
     .action(async (name: string, flags: NamespaceFlags) => {
-      const { show, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await show(namespaces.tools, name, report));
     });
@@ -57,7 +57,7 @@ export function addTools(define: DefineCommand, context: ProgramContext, done: D
     .argument('<query...>', 'what is to be done, in plain words')
     .option('--limit <n>', 'at most so many', parseLimit, 10)
     .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
-      const { search, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await search(namespaces.tools, query.join(' '), flags.limit, report));
     });
@@ -68,14 +68,14 @@ export function addTools(define: DefineCommand, context: ProgramContext, done: D
       const advice = 'Name a YAML file, or - for stdin.';
       const yaml = await readText(file, { stdin: context.terminal.stdin, advice });
       const where = file === '-' ? 'the definition on stdin' : file;
-      const { add, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await add(namespaces.tools, yaml, { replace: flags.replace === true, where }, report));
     });
   make('remove', 'take a definition out of the storage', help.remove)
     .argument('<name>', NAME, parseText)
     .action(async (name: string, flags: NamespaceFlags) => {
-      const { remove, report, ...opened } = await open(flags);
+      const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
       done(await remove(namespaces.tools, name, report));
     });
@@ -96,7 +96,6 @@ function addCall(group: Command, context: ProgramContext, done: Done): void {
     .option('--approve', 'run it without asking where it requires approval')
     .option('--json', 'print the result as JSON')
     .action(async (callee: string, words: string[], flags: CallFlags) => {
-      const { call } = await import('./tools.ts');
       const session = sessionOptions(flags, context.defaults);
       const { args, approve: approved = false, json = false } = flags;
       done(await call({ callee, words, args, session, approved, json }, context));

@@ -22,42 +22,38 @@ export function addUsers(define: DefineCommand, context: ProgramContext, done: D
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
   const named = (command: Command) => command.argument('<user>', 'its name or id', parseText);
-  const work = () => import('./users.ts');
 
   make('list', 'all of them, by name', help.list).action(async (flags: JsonServerFlags) =>
-    at(flags, async (client, report) => (await work()).list(client, report)),
+    at(flags, async (client, report) => list(client, report)),
   );
   named(make('show', 'what is known of one', help.show)).action(async (name: string, flags: JsonServerFlags) =>
-    at(flags, async (client, report) => (await work()).show(client, name, report)),
+    at(flags, async (client, report) => show(client, name, report)),
   );
   withUserFlags(make('add', 'make one', help.add))
     .argument('<name>', 'of a-z, 0-9, . _ @ and -', parseText)
     .action(async (name: string, flags: UserFlags) =>
-      at(flags, async (client, report) => (await work()).add(client, name, flags, report)),
+      at(flags, async (client, report) => add(client, name, flags, report)),
     );
   named(withUserFlags(make('set', 'change the role or the quotas of one', help.set))).action(
-    async (name: string, flags: UserFlags) =>
-      at(flags, async (client, report) => (await work()).set(client, name, flags, report)),
+    async (name: string, flags: UserFlags) => at(flags, async (client, report) => set(client, name, flags, report)),
   );
   named(make('disable', 'keep one out, with all that it has', help.disable)).action(
     async (name: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => (await work()).turn(client, name, 'disable', report)),
+      at(flags, async (client, report) => turn(client, name, 'disable', report)),
   );
   named(make('enable', 'let one in again', help.enable)).action(async (name: string, flags: JsonServerFlags) =>
-    at(flags, async (client, report) => (await work()).turn(client, name, 'enable', report)),
+    at(flags, async (client, report) => turn(client, name, 'enable', report)),
   );
   named(make('remove', 'delete one with all that it has', help.remove)).action(
-    async (name: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => (await work()).remove(client, name, report)),
+    async (name: string, flags: JsonServerFlags) => at(flags, async (client, report) => remove(client, name, report)),
   );
   make('login', 'make a link for a browser to log in with, once', help.login)
     .argument('[user]', 'its name or id (default: yourself)', parseText)
     .action(async (name: string | undefined, flags: JsonServerFlags) =>
-      at(flags, async (client, report, url) => (await work()).login(client, name, await url(), report)),
+      at(flags, async (client, report, url) => login(client, name, await url(), report)),
     );
   named(make('logout', 'end all browser logins of one', help.logout)).action(
-    async (name: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => (await work()).logout(client, name, report)),
+    async (name: string, flags: JsonServerFlags) => at(flags, async (client, report) => logout(client, name, report)),
   );
 }
 
