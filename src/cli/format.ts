@@ -100,3 +100,10 @@ export function describeExecutor(
   if (executor === 'in-process') return 'in WebAssembly, with no isolation';
   return sandboxed ? inSandbox : 'without a sandbox';
 }
+
+export const firstLine = (text: string): string => text.trim().split('\n')[0] ?? '';
+
+/** Text of others, several lines of it, without anything that a terminal would obey. */
+export function paragraph(text: string): string {
+  return text.trim().split('\n').map(escapeControls).join('\n');
+}

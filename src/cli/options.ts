@@ -2,6 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { holdsPassword, type Setting } from '../settings/setting.ts';
+import { seconds } from '../settings/value-types.ts';
 import { UsageError } from './command-errors.ts';
 
 interface SettingWording {
@@ -88,4 +89,30 @@ export function resolveSetting<T>(
 export function parseText(text: string): string {
   if (text !== '') return text;
   throw new InvalidArgumentError('It must not be empty.');
+}
+
+export function parseLimit(text: string): number {
+  const limit = /^\d+$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= 100) return limit;
+  throw new InvalidArgumentError('It must be a whole number from 1 to 100.');
+}
+
+/** Seconds as people write them, to whole milliseconds. */
+export function parseSeconds(text: string): number {
+  try {
+    return seconds.parse(text);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+export function parseMegabytes(text: string): number {
+  const megabytes = /^\d+$/.test(text) ? Number(text) : 0;
+  if (megabytes >= 32 && megabytes <= 1_048_576) return megabytes;
+  throw new InvalidArgumentError('It must be a whole number of megabytes, from 32 to 1048576, such as 512.');
+}
+
+/** For flags that may be given several times. */
+export function collect(text: string, before: readonly string[] | undefined): string[] {
+  return [...(before ?? []), parseText(text)];
 }

@@ -22,10 +22,10 @@ export function addJsonServerFlags(command: Command): Command {
 
 /** Gives the exit code of the work. */
 export async function runAtServer(flags: JsonServerFlags, context: ProgramContext, work: ServerWork): Promise<number> {
-  const { connectToServer: connectTo, resolveServerUrl: urlOf } = await import('./backend/find-server.ts');
-  await using client = await connectTo(flags, context.defaults);
+  const { connectToServer, resolveServerUrl } = await import('./backend/find-server.ts');
+  await using client = await connectToServer(flags, context.defaults);
   const report = new CommandOutput(context.terminal, { json: flags.json === true });
-  const url = async () => urlOf(flags, context.defaults) ?? (await client.server.status()).url;
+  const url = async () => resolveServerUrl(flags, context.defaults) ?? (await client.server.status()).url;
   return await work(client, report, url);
 }
 

@@ -1,12 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  parseMegabytes,
-  parseNetwork,
-  parseSeconds,
-  sessionOptions,
-  toExecutorOptions,
-  toPackageOptions,
-} from './session-options.ts';
+import { parseMegabytes, parseSeconds } from './options.ts';
+import { parseNetwork, sessionOptions, toExecutorOptions, toPackageOptions } from './session-options.ts';
 
 const defaults = { agentKey: undefined, dataDir: '/data', python: undefined, autoSh: false };
 

@@ -7,7 +7,6 @@ import { formatAllowedHost, parseAllowedHost } from '../protocol/network-hosts.t
 import type { ExecuteOptions } from '../session/api.ts';
 import { settings } from '../settings/settings-table.ts';
 import type { UnknownVariable } from '../settings/unknown-variables.ts';
-import { seconds } from '../settings/value-types.ts';
 import { UsageError } from './command-errors.ts';
 import { CommandOutput } from './command-output.ts';
 import type {
@@ -20,7 +19,7 @@ import type {
   PackageOptions,
   StorageAccess,
 } from './context.ts';
-import { addSetting, addSettings, parseText, type SettingVariables } from './options.ts';
+import { addSetting, addSettings, parseMegabytes, parseText, type SettingVariables } from './options.ts';
 import {
   addStorageFlags,
   addTargetFlags,
@@ -189,21 +188,6 @@ export function parseTransaction(text: string): RunTransaction {
   );
 }
 
-/** Seconds as people write them, to whole milliseconds. */
-export function parseSeconds(text: string): number {
-  try {
-    return seconds.parse(text);
-  } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
-  }
-}
-
-export function parseMegabytes(text: string): number {
-  const megabytes = /^\d+$/.test(text) ? Number(text) : 0;
-  if (megabytes >= 32 && megabytes <= 1_048_576) return megabytes;
-  throw new InvalidArgumentError('It must be a whole number of megabytes, from 32 to 1048576, such as 512.');
-}
-
 export interface NamespaceFlags extends TargetFlags, PackageFlags, ExecutorFlags {
   readonly agent?: string;
   readonly python?: string;
@@ -326,11 +310,6 @@ const PACKAGE_GROUP = 'Packages:';
 export function addPackageFlags(command: Command): Command {
   const { index, extraIndex, wheels, noIndex } = settings;
   return addSettings(command, [index, extraIndex, wheels, noIndex], { group: PACKAGE_GROUP });
-}
-
-/** For flags that may be given several times. */
-export function collect(text: string, before: readonly string[] | undefined): string[] {
-  return [...(before ?? []), parseText(text)];
 }
 
 /** Undefined where nothing is said. Flags win over variables. */

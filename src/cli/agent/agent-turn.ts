@@ -35,7 +35,7 @@ const EXIT_OF_STATUS: Partial<Record<TurnInfo['status'], number>> = {
 };
 
 export class AgentTurn {
-  readonly #desk: AgentTurnContext;
+  readonly #context: AgentTurnContext;
   readonly #rendering = new AgentPrinter();
   readonly #asked = new Map<string, AbortController>();
   /** One thing at a time on the screen: a question, or what happens. */
@@ -44,16 +44,16 @@ export class AgentTurn {
   #turn: string | undefined;
   readonly #stopping = new AbortController();
 
-  constructor(desk: AgentTurnContext) {
-    this.#desk = desk;
+  constructor(context: AgentTurnContext) {
+    this.#context = context;
   }
 
   /** Gives the exit code. */
   async run(prompt: string, options: PromptOptions): Promise<number> {
-    const { session, leaving } = this.#desk;
+    const { session, leaving } = this.#context;
     const prompted = session.prompt(prompt, { ...options, signal: this.#stopping.signal });
     {
-      using silence = new IdleStatus(this.#desk.terminal, () => this.#asked.size > 0);
+      using silence = new IdleStatus(this.#context.terminal, () => this.#asked.size > 0);
       for await (const event of prompted) {
         if (leaving.aborted) break;
         silence.broken(event);
@@ -78,20 +78,20 @@ export class AgentTurn {
   #stop(): void {
     this.#stopping.abort();
     if (this.#turn === undefined) return;
-    this.#desk.session.stop({ turn: this.#turn }).catch((error) => this.#tell(() => this.#fail(error)));
+    this.#context.session.stop({ turn: this.#turn }).catch((error) => this.#tell(() => this.#fail(error)));
   }
 
   #take(event: AgentLogEvent): void {
     if ('turn' in event && event.turn !== undefined) this.#turn ??= event.turn;
     const text = JSON.stringify(event);
-    if (this.#desk.json) this.#tell(() => this.#desk.terminal.outLines(text), text.length);
+    if (this.#context.json) this.#tell(() => this.#context.terminal.outLines(text), text.length);
     if (event.type === 'permission_resolved') {
       this.#asked.get(event.id)?.abort();
       this.#asked.delete(event.id);
     }
     if (event.type === 'turn_ended') this.#askNoLonger();
     if (event.type === 'permission_requested' || event.type === 'question') this.#ask(event);
-    else if (!this.#desk.json) this.#tell(() => this.#show(event), text.length);
+    else if (!this.#context.json) this.#tell(() => this.#show(event), text.length);
   }
 
   #tell(write: () => Promise<void>, size = 0): void {
@@ -103,7 +103,7 @@ export class AgentTurn {
   }
 
   async #show(event: AgentLogEvent): Promise<void> {
-    const { terminal } = this.#desk;
+    const { terminal } = this.#context;
     for (const { stream, text, style, whole } of this.#rendering.take(event)) {
       if (!whole) await terminal.out(text);
       else if (stream === 'out') await terminal.outLines(text);
@@ -114,10 +114,10 @@ export class AgentTurn {
   #ask(request: PersonRequest): void {
     const over = new AbortController();
     this.#asked.set(request.id, over);
-    const signal = AbortSignal.any([over.signal, this.#desk.leaving]);
+    const signal = AbortSignal.any([over.signal, this.#context.leaving]);
     this.#tell(async () => {
       if (signal.aborted) return;
-      const { terminal, lines } = this.#desk;
+      const { terminal, lines } = this.#context;
       if (!terminal.interactive) return await this.#pointTo(request);
       for (let done = false; !done; ) {
         const answer = await terminal.exclusive((screen) => ask(request, { terminal: screen, lines, signal }));
@@ -136,7 +136,7 @@ export class AgentTurn {
   /** False where it cannot be decided like that, such as with a pattern that would not allow it. */
   async #decide(id: string, decision: PermissionDecision): Promise<boolean> {
     try {
-      await this.#desk.session.decidePermission(id, decision);
+      await this.#context.session.decidePermission(id, decision);
       return true;
     } catch (error) {
       await this.#fail(error);
@@ -146,8 +146,8 @@ export class AgentTurn {
 
   /** Somebody elsewhere can decide. */
   async #pointTo({ id }: PersonRequest): Promise<void> {
-    const { id: session = 'SESSION' } = this.#desk.session;
-    await this.#desk.terminal.errLines(
+    const { id: session = 'SESSION' } = this.#context.session;
+    await this.#context.terminal.errLines(
       `It waits for a decision: \`cella permissions allow ${session} ${id}\`, or deny.`,
       'yellow',
     );
@@ -156,7 +156,7 @@ export class AgentTurn {
   async #fail(error: unknown): Promise<void> {
     // The log tells who was faster.
     if (error instanceof CellaError && error.code === 'ALREADY_RESOLVED') return;
-    await this.#desk.terminal.errLines(
+    await this.#context.terminal.errLines(
       escapeControlsKeepLines(error instanceof Error ? error.message : String(error)),
       'red',
     );

@@ -22,12 +22,12 @@ type PersonAnswer = PermissionDecision | 'leave' | 'stop';
 
 const DENIED_REASON = 'the person who was asked did not allow it';
 
-export async function ask(request: PersonRequest, desk: PromptContext): Promise<PersonAnswer> {
-  return request.type === 'question' ? await answer(request, desk) : await decide(request, desk);
+export async function ask(request: PersonRequest, context: PromptContext): Promise<PersonAnswer> {
+  return request.type === 'question' ? await answer(request, context) : await decide(request, context);
 }
 
-async function decide(request: PermissionRequest, desk: PromptContext): Promise<PersonAnswer> {
-  const { terminal } = desk;
+async function decide(request: PermissionRequest, context: PromptContext): Promise<PersonAnswer> {
+  const { terminal } = context;
   const { exactly } = request;
   const { title, text, more } = describePermission(request);
   await terminal.errLines(title);
@@ -35,7 +35,7 @@ async function decide(request: PermissionRequest, desk: PromptContext): Promise<
   if (more.length > 0) await terminal.errLines(more.join('\n'), 'dim');
   const wider = exactly === undefined ? '' : ', (s) for this session, (a) always';
   for (;;) {
-    const line = await read(desk, `Allow it? (y) once${wider}, (n) no: `);
+    const line = await read(context, `Allow it? (y) once${wider}, (n) no: `);
     if (typeof line === 'string' && (line === 'leave' || line === 'stop')) return line;
     const [, word = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(line.text) ?? [];
     switch (word.toLowerCase()) {
@@ -44,12 +44,12 @@ async function decide(request: PermissionRequest, desk: PromptContext): Promise<
         return { decision: 'allow', scope: 'once' };
       case 'n':
       case 'no':
-        return await denial(rest, desk);
+        return await denial(rest, context);
       case 's':
       case 'a': {
         if (exactly === undefined) break;
         const scope = word.toLowerCase() === 's' ? 'session' : 'always';
-        const pattern = await patternFor(request, scope, exactly, desk);
+        const pattern = await patternFor(request, scope, exactly, context);
         if (pattern === 'leave' || pattern === 'stop') return pattern;
         return { decision: 'allow', scope, pattern: pattern.text };
       }
@@ -62,22 +62,22 @@ async function patternFor(
   request: PermissionRequest,
   scope: 'session' | 'always',
   exactly: string,
-  desk: PromptContext,
+  context: PromptContext,
 ) {
   const { about, same } = describeRule(request, scope);
   const { pattern: proposed } = request;
-  await desk.terminal.errLines(about, 'dim');
+  await context.terminal.errLines(about, 'dim');
   if (proposed !== undefined && proposed !== exactly) {
-    await desk.terminal.errLines(`The agent proposes the pattern ${escapeControls(proposed)}`, 'dim');
+    await context.terminal.errLines(`The agent proposes the pattern ${escapeControls(proposed)}`, 'dim');
   }
-  const line = await read(desk, `Which uses of it? [${same}] `);
+  const line = await read(context, `Which uses of it? [${same}] `);
   if (typeof line === 'string') return line;
   return { text: line.text.trim() === '' ? exactly : line.text.trim() };
 }
 
-async function denial(given: string, desk: PromptContext): Promise<PersonAnswer> {
+async function denial(given: string, context: PromptContext): Promise<PersonAnswer> {
   if (given.trim() !== '') return { decision: 'deny', reason: given.trim() };
-  const line = await read(desk, 'Why not? The agent is told. ');
+  const line = await read(context, 'Why not? The agent is told. ');
   if (line === 'stop') return line;
   const reason = line === 'leave' || line.text.trim() === '' ? DENIED_REASON : line.text.trim();
   return { decision: 'deny', reason };
@@ -85,14 +85,14 @@ async function denial(given: string, desk: PromptContext): Promise<PersonAnswer>
 
 async function answer(
   { text, options = [] }: Extract<PersonRequest, { type: 'question' }>,
-  desk: PromptContext,
+  context: PromptContext,
 ): Promise<PersonAnswer> {
-  await desk.terminal.errLines(text.split('\n').map(escapeControls).join('\n'), 'bold');
+  await context.terminal.errLines(text.split('\n').map(escapeControls).join('\n'), 'bold');
   for (const [index, { label, description }] of options.entries()) {
     const more = description === undefined ? '' : `: ${escapeControls(description)}`;
-    await desk.terminal.errLines(`  ${index + 1}. ${escapeControls(label)}${more}`);
+    await context.terminal.errLines(`  ${index + 1}. ${escapeControls(label)}${more}`);
   }
-  const line = await read(desk, options.length > 0 ? 'A number, or your own words: ' : 'Your answer: ');
+  const line = await read(context, options.length > 0 ? 'A number, or your own words: ' : 'Your answer: ');
   if (line === 'leave' || line === 'stop') return line;
   const given = line.text.trim();
   if (given === '') return { decision: 'deny', reason: 'the person did not answer' };

@@ -17,7 +17,7 @@ const session = {
     { id: 'unnamed' },
   ],
 };
-const desk = { session, autoPy: false } as unknown as ChatState;
+const state = { session, autoPy: false } as unknown as ChatState;
 
 describe('Tab in a chat', () => {
   it.each([
@@ -35,11 +35,11 @@ describe('Tab in a chat', () => {
     ['/tools call grep p', [], 'call grep p'],
     ['hello', [], 'hello'],
   ])('%j', async (line, matches, replaced) => {
-    expect(await complete(desk, line)).toEqual([matches, replaced]);
+    expect(await complete(state, line)).toEqual([matches, replaced]);
   });
 
   it('completes Python in any line with --auto-py', async () => {
-    expect(await complete({ ...desk, autoPy: true }, 'pr')).toEqual([['print'], 'pr']);
+    expect(await complete({ ...state, autoPy: true }, 'pr')).toEqual([['print'], 'pr']);
   });
 });
 

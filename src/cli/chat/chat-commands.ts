@@ -18,7 +18,7 @@ interface ChatCommand {
   readonly summary: string;
   /** More than fits a line. */
   readonly details?: string;
-  run(desk: ChatState, argument: string): Promise<ChatOutcome>;
+  run(state: ChatState, argument: string): Promise<ChatOutcome>;
 }
 
 const commands: readonly ChatCommand[] = [
@@ -159,10 +159,10 @@ export function findCommand(name: string): ChatCommand {
 }
 
 /** What is typed behind a command that takes nothing was meant for something. */
-function withoutArgument(name: string, work: (desk: ChatState) => Promise<ChatOutcome>): ChatCommand['run'] {
-  return async (desk, argument) => {
+function withoutArgument(name: string, work: (state: ChatState) => Promise<ChatOutcome>): ChatCommand['run'] {
+  return async (state, argument) => {
     if (argument !== '') throw new UsageError(`/${name} takes no argument.`, `Type /${name} alone.`);
-    return await work(desk);
+    return await work(state);
   };
 }
 

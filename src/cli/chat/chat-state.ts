@@ -62,9 +62,9 @@ export const MAX_UNDO = 5;
 
 export type ChatOutcome = 'done' | 'failed' | 'leave';
 
-export function pushUndo(desk: ChatState, cell: UndoEntry): void {
-  desk.undoStack.push(cell);
-  if (desk.undoStack.length > MAX_UNDO) desk.undoStack.shift();
+export function pushUndo(state: ChatState, cell: UndoEntry): void {
+  state.undoStack.push(cell);
+  if (state.undoStack.length > MAX_UNDO) state.undoStack.shift();
 }
 
 /** What a program is told. `command` is the one that is answered. */

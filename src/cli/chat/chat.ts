@@ -43,7 +43,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
   const hooks = promptHooks({ terminal, json: request.json, lines: () => lines });
   const session = await context.openSession({ ...options, ...hooks, agentKey, undo: MAX_UNDO });
   const cells = new CellRunner({ session, terminal, signals, lines, json: request.json });
-  const desk: ChatState = {
+  const state: ChatState = {
     ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
     output: new ChatOutput(terminal, request),
     interactive: terminal.interactive,
@@ -61,72 +61,72 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
     persistent: request.session.agentKey !== undefined,
   };
   interruptCode = () => {
-    if (desk.turn) return desk.turn.stop();
-    desk.activeTask?.abort();
-    return desk.activeTask !== undefined || cells.interrupt();
+    if (state.turn) return state.turn.stop();
+    state.activeTask?.abort();
+    return state.activeTask !== undefined || cells.interrupt();
   };
   try {
     if (signals.exitCode !== undefined) return signals.exitCode;
-    if (request.agent !== undefined) desk.agent = { name: await findAgent(requireAgentApi(session), request.agent) };
-    await greet(desk, request, terminal);
-    return await Promise.race([converse(desk, terminal), signals.ended]);
+    if (request.agent !== undefined) state.agent = { name: await findAgent(requireAgentApi(session), request.agent) };
+    await greet(state, request, terminal);
+    return await Promise.race([converse(state, terminal), signals.ended]);
   } finally {
     if (signals.exitCode !== undefined) terminal.skipFlush();
     lines.close();
-    await (desk.persistent ? session.close() : session.destroy());
-    if (desk.persistent && terminal.interactive && signals.exitCode === undefined) {
+    await (state.persistent ? session.close() : session.destroy());
+    if (state.persistent && terminal.interactive && signals.exitCode === undefined) {
       await terminal.errLines(`Names are kept: ${chatCommand(session.agentKey, request.placeFlags)} goes on.`, 'dim');
     }
   }
 }
 
-async function greet(desk: ChatState, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
-  const { agentKey, executor, capabilities } = desk.session;
+async function greet(state: ChatState, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
+  const { agentKey, executor, capabilities } = state.session;
   if (json) {
-    const reply = { command: 'chat', agent: agentKey, kept: desk.persistent, executor, capabilities };
-    return await desk.output.note(reply, '');
+    const reply = { command: 'chat', agent: agentKey, kept: state.persistent, executor, capabilities };
+    return await state.output.note(reply, '');
   }
-  if (!desk.interactive) return;
+  if (!state.interactive) return;
   await terminal.err(`Cella ${version}`, 'bold');
-  const end = desk.persistent ? '' : ', which ends with this chat';
+  const end = state.persistent ? '' : ', which ends with this chat';
   await terminal.err(`, a chat with the agent ${JSON.stringify(agentKey)}${end}\n`);
   const shell = capabilities.subprocesses ? ', /sh COMMAND a shell,' : '';
-  await terminal.err(`/py CODE runs Python${shell} ${desk.place}. /help lists the rest.\n`);
+  await terminal.err(`/py CODE runs Python${shell} ${state.place}. /help lists the rest.\n`);
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n\n');
 }
 
 /** Line by line, until there is none or one asks to leave. */
-async function converse(desk: ChatState, terminal: Terminal): Promise<number> {
+async function converse(state: ChatState, terminal: Terminal): Promise<number> {
   // What cannot be shown here fails again, and is told, at the next prompt or result.
-  desk.cells.showBackground().catch(() => {});
-  const prompt = desk.interactive ? terminal.styled('chat> ', 'bold') : '';
+  state.cells.showBackground().catch(() => {});
+  const prompt = state.interactive ? terminal.styled('chat> ', 'bold') : '';
   for (let last: ChatOutcome = 'done'; ; ) {
-    const line = await desk.lines.read({ prompt, complete: (text) => complete(desk, text) });
+    const line = await state.lines.read({ prompt, complete: (text) => complete(state, text) });
     if (line.kind === 'interrupt' || (line.kind === 'line' && line.text.trim() === '')) continue;
-    if (line.kind !== 'line') return desk.interactive || last !== 'failed' ? Exit.ok : Exit.failed;
-    last = await take(desk, line.text);
+    if (line.kind !== 'line') return state.interactive || last !== 'failed' ? Exit.ok : Exit.failed;
+    last = await take(state, line.text);
     if (last === 'leave') return Exit.ok;
   }
 }
 
-async function take(desk: ChatState, text: string): Promise<ChatOutcome> {
+async function take(state: ChatState, text: string): Promise<ChatOutcome> {
   try {
     const line = parseLine(text);
-    if (line.kind === 'command') return await findCommand(line.name).run(desk, line.argument);
-    return await takeText(desk, line.text);
+    if (line.kind === 'command') return await findCommand(line.name).run(state, line.argument);
+    return await takeText(state, line.text);
   } catch (error) {
     const told = error instanceof UsageError || (error instanceof CellaError && error.code !== 'SESSION_CLOSED');
     if (!told) throw error;
-    await desk.output.fail(error);
+    await state.output.fail(error);
     return 'failed';
   }
 }
 
 /** A line that is no command is for the agent of the session, where one works there. */
-async function takeText(desk: ChatState, text: string): Promise<ChatOutcome> {
-  const { session, lines, interactive: prompts } = desk;
-  if (desk.agent) return await promptAgent(desk, text);
-  if (!desk.autoPy) {
+async function takeText(state: ChatState, text: string): Promise<ChatOutcome> {
+  const { session, lines, interactive: prompts } = state;
+  if (state.agent) return await promptAgent(state, text);
+  if (!state.autoPy) {
     throw new UsageError(
       'No coding agent takes part in this chat yet.',
       'Choose one with /agent claude. /py CODE runs Python, and so does --auto-py.',
@@ -134,5 +134,5 @@ async function takeText(desk: ChatState, text: string): Promise<ChatOutcome> {
   }
   if (LEAVE.test(text)) return 'leave';
   const code = await finishCell(session, lines, text, { prompts });
-  return code === undefined ? 'done' : await runPython(desk, code);
+  return code === undefined ? 'done' : await runPython(state, code);
 }

@@ -10,25 +10,25 @@ import { signalName } from '../format.ts';
 import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
 import { cwdCell, shellCell } from './shell-cell.ts';
 
-export async function py(desk: ChatState, argument: string): Promise<ChatOutcome> {
-  const { session, lines, interactive: prompts } = desk;
-  if (argument === 'reset') return await reset(desk);
+export async function py(state: ChatState, argument: string): Promise<ChatOutcome> {
+  const { session, lines, interactive: prompts } = state;
+  if (argument === 'reset') return await reset(state);
   const code =
     argument === ''
       ? await readPythonBlock(session, lines, { prompts })
       : await finishCell(session, lines, argument, { prompts });
   // Whoever interrupts a block, or types none, has seen that nothing runs.
-  return code === undefined ? 'done' : await runPython(desk, code);
+  return code === undefined ? 'done' : await runPython(state, code);
 }
 
-export async function runPython(desk: ChatState, code: string): Promise<ChatOutcome> {
-  const result = await desk.cells.run(code);
+export async function runPython(state: ChatState, code: string): Promise<ChatOutcome> {
+  const result = await state.cells.run(code);
   if (!result) return 'failed';
-  pushUndo(desk, { line: code, readOnly: false });
+  pushUndo(state, { line: code, readOnly: false });
   const { exitCode } = result.error ?? {};
   if (exitCode !== undefined) {
     const text = `The code asked to exit with ${exitCode}. The chat goes on; /quit leaves it.`;
-    await desk.output.note({ command: 'py', exitCode }, text);
+    await state.output.note({ command: 'py', exitCode }, text);
   }
   return result.status === 'ok' || exitCode === 0 ? 'done' : 'failed';
 }
@@ -42,28 +42,28 @@ async function reset({ session, output: voice }: ChatState): Promise<ChatOutcome
 /** Linux takes no longer argument. */
 const LONGEST_BYTES = 128 * 1024 - 256;
 
-export async function sh(desk: ChatState, argument: string): Promise<ChatOutcome> {
-  const { executor, capabilities } = desk.session;
+export async function sh(state: ChatState, argument: string): Promise<ChatOutcome> {
+  const { executor, capabilities } = state.session;
   if (!capabilities.subprocesses) {
     throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no processes, and with them no shell.`);
   }
-  const command = argument === '' ? await readCommand(desk) : argument;
+  const command = argument === '' ? await readCommand(state) : argument;
   if (command === undefined) return 'done';
   check(command);
-  if (!(await isConfirmed(desk, command))) return 'done';
-  const result = await desk.cells.run(shellCell(command));
+  if (!(await isConfirmed(state, command))) return 'done';
+  const result = await state.cells.run(shellCell(command));
   if (!result) return 'failed';
-  pushUndo(desk, { line: `/sh ${command}`, readOnly: false });
+  pushUndo(state, { line: `/sh ${command}`, readOnly: false });
   const { exitCode = 0 } = result.error ?? {};
   if (exitCode === 0) return result.status === 'ok' ? 'done' : 'failed';
   const text = exitCode > 0 ? `exit code ${exitCode}` : `ended by ${signalName(-exitCode)}`;
-  await desk.output.note({ command: 'sh', exitCode }, `[${text}]`);
+  await state.output.note({ command: 'sh', exitCode }, `[${text}]`);
   return 'failed';
 }
 
-export async function cwd(desk: ChatState): Promise<ChatOutcome> {
-  const result = await desk.cells.run(cwdCell);
-  if (result) pushUndo(desk, { line: '/cwd', readOnly: true });
+export async function cwd(state: ChatState): Promise<ChatOutcome> {
+  const result = await state.cells.run(cwdCell);
+  if (result) pushUndo(state, { line: '/cwd', readOnly: true });
   return result?.status === 'ok' ? 'done' : 'failed';
 }
 
@@ -82,57 +82,57 @@ function check(command: string): void {
 }
 
 /** A person sees the command once more, all of it. */
-async function isConfirmed(desk: ChatState, command: string): Promise<boolean> {
-  if (desk.autoSh) return true;
-  if (!desk.interactive) {
+async function isConfirmed(state: ChatState, command: string): Promise<boolean> {
+  if (state.autoSh) return true;
+  if (!state.interactive) {
     throw new UsageError(
       'A shell command must be confirmed, and there is no terminal to ask at.',
       'Start the chat with --auto-sh, or set CELLA_AUTO_SH=1, to run shell commands without asking.',
     );
   }
-  await desk.output.command(command);
-  const line = await desk.lines.read({ prompt: `Run this ${desk.place}? [y/N] `, ignoreTypeahead: true });
+  await state.output.command(command);
+  const line = await state.lines.read({ prompt: `Run this ${state.place}? [y/N] `, ignoreTypeahead: true });
   if (line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text)) return true;
-  await desk.output.note({ command: 'sh', confirmed: false }, 'Not run.');
+  await state.output.note({ command: 'sh', confirmed: false }, 'Not run.');
   return false;
 }
 
 /** `/agent` tells who it is, `/agent NAME [MODE]` chooses, `/agent off` ends it. */
-export async function agent(desk: ChatState, argument: string): Promise<ChatOutcome> {
+export async function agent(state: ChatState, argument: string): Promise<ChatOutcome> {
   const [name, mode, ...more] = argument.split(/\s+/).filter((word) => word !== '');
   if (more.length > 0) throw new UsageError('/agent takes a name and a mode.', 'Type /agent claude auto-edit.');
-  if (name === 'off') desk.agent = undefined;
+  if (name === 'off') state.agent = undefined;
   else if (name !== undefined) {
     const wanted = modeOf(mode);
-    const session = requireAgentApi(desk.session);
-    desk.agent = { name: await findAgent(session, name), mode: wanted };
+    const session = requireAgentApi(state.session);
+    state.agent = { name: await findAgent(session, name), mode: wanted };
     // Ready when the first line is typed; why it could not be is told with that.
-    void session.warmAgent(desk.agent.name).catch(() => {});
+    void session.warmAgent(state.agent.name).catch(() => {});
   }
-  const { agent: chosen } = desk;
+  const { agent: chosen } = state;
   const mood = chosen?.mode === undefined ? '' : ` in the mode ${chosen.mode}`;
-  const nobody = desk.autoPy ? 'Plain lines are Python.' : 'No coding agent is chosen: /agent claude does that.';
+  const nobody = state.autoPy ? 'Plain lines are Python.' : 'No coding agent is chosen: /agent claude does that.';
   const text = chosen ? `Plain lines go to ${chosen.name}${mood}.` : nobody;
-  await desk.output.note({ command: 'agent', agent: chosen?.name ?? null, mode: chosen?.mode ?? null }, text);
+  await state.output.note({ command: 'agent', agent: chosen?.name ?? null, mode: chosen?.mode ?? null }, text);
   return 'done';
 }
 
-export async function promptAgent(desk: ChatState, prompt: string): Promise<ChatOutcome> {
-  const { terminal, lines, json, leaving, agent: chosen } = desk;
-  const turn = new AgentTurn({ session: requireAgentApi(desk.session), terminal, lines, json, leaving });
-  desk.turn = turn;
+export async function promptAgent(state: ChatState, prompt: string): Promise<ChatOutcome> {
+  const { terminal, lines, json, leaving, agent: chosen } = state;
+  const turn = new AgentTurn({ session: requireAgentApi(state.session), terminal, lines, json, leaving });
+  state.turn = turn;
   try {
     const options = {
       ...(chosen && { agent: chosen.name }),
       ...(chosen?.mode && { mode: chosen.mode }),
-      ...(desk.profile === undefined ? {} : { profile: desk.profile }),
+      ...(state.profile === undefined ? {} : { profile: state.profile }),
     };
     const exitCode = await turn.run(prompt, options);
     // Its own cells are the last ones by now: what /undo takes back has no line of this chat.
-    desk.undoStack.length = 0;
+    state.undoStack.length = 0;
     return exitCode === Exit.ok ? 'done' : 'failed';
   } finally {
-    desk.turn = undefined;
+    state.turn = undefined;
   }
 }
 

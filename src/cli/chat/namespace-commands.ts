@@ -14,90 +14,94 @@ import { tagCell } from './shell-cell.ts';
 
 const FOUND = 10;
 
-type Verb = (desk: ChatState, words: readonly string[], signal: AbortSignal) => Promise<number>;
+type Verb = (state: ChatState, words: readonly string[], signal: AbortSignal) => Promise<number>;
 type Verbs = Readonly<Record<string, Verb>>;
 
 const deps: Verbs = {
-  list: (desk) => depsWork.list(desk.session.deps, desk.output.forCommand('deps')),
-  add: (desk, words, signal) => {
+  list: (state) => depsWork.list(state.session.deps, state.output.forCommand('deps')),
+  add: (state, words, signal) => {
     need(words, 'Which package is not said.', 'Type /deps add NAME.');
-    return changeDeps(desk, `add ${words.join(' ')}`, (options) => desk.session.deps.add(words, options), signal);
+    return changeDeps(state, `add ${words.join(' ')}`, (options) => state.session.deps.add(words, options), signal);
   },
-  remove: (desk, words, signal) => {
+  remove: (state, words, signal) => {
     const name = one(words, '/deps remove NAME');
-    return changeDeps(desk, `remove ${name}`, (options) => desk.session.deps.remove(name, options), signal);
+    return changeDeps(state, `remove ${name}`, (options) => state.session.deps.remove(name, options), signal);
   },
-  sync: (desk, words, signal) => {
+  sync: (state, words, signal) => {
     none(words, '/deps sync');
-    return changeDeps(desk, 'sync', (options) => desk.session.deps.sync(options), signal);
+    return changeDeps(state, 'sync', (options) => state.session.deps.sync(options), signal);
   },
 };
 
 /** The host installs; a cell then has the running kernel find what is there. */
-async function changeDeps(desk: ChatState, line: string, work: depsWork.Change, signal: AbortSignal): Promise<number> {
+async function changeDeps(state: ChatState, line: string, work: depsWork.Change, signal: AbortSignal): Promise<number> {
   let changed = false;
   const noted: depsWork.Change = async (options) => {
     const result = await work(options);
     changed = result.installed.length + (result.removed?.length ?? 0) > 0;
     return result;
   };
-  const exitCode = await depsWork.change(noted, desk.output.forCommand('deps'), signal);
+  const exitCode = await depsWork.change(noted, state.output.forCommand('deps'), signal);
   if (!changed) return exitCode;
-  const result = await desk.session.run(tagCell('deps', line, '__import__("builtins").deps.sync();'));
-  pushUndo(desk, { line: `/deps ${line}`, readOnly: true });
+  const result = await state.session.run(tagCell('deps', line, '__import__("builtins").deps.sync();'));
+  pushUndo(state, { line: `/deps ${line}`, readOnly: true });
   if (result.status !== 'ok' && result.error)
-    await desk.output.forCommand('deps').warn([`cella: ${result.error.message}`]);
+    await state.output.forCommand('deps').warn([`cella: ${result.error.message}`]);
   return exitCode;
 }
 
 const skills: Verbs = {
-  list: (desk) => skillWork.list(desk.session.skills, desk.output.forCommand('skills')),
-  search: (desk, words) => {
+  list: (state) => skillWork.list(state.session.skills, state.output.forCommand('skills')),
+  search: (state, words) => {
     need(words, 'What to search for is not said.', 'Type /skills search WORDS.');
-    return skillWork.search(desk.session.skills, words.join(' '), FOUND, desk.output.forCommand('skills'));
+    return skillWork.search(state.session.skills, words.join(' '), FOUND, state.output.forCommand('skills'));
   },
-  show: (desk, words) =>
-    skillWork.show(desk.session.skills, one(words, '/skills show NAME'), desk.output.forCommand('skills')),
-  run: async (desk, [name, ...words]) => {
+  show: (state, words) =>
+    skillWork.show(state.session.skills, one(words, '/skills show NAME'), state.output.forCommand('skills')),
+  run: async (state, [name, ...words]) => {
     if (name === undefined) throw new UsageError('Which skill is not said.', 'Type /skills run NAME [name=value …].');
-    const skill = await desk.session.skills.get(name);
-    const result = await desk.cells.run(invokeCell(skill.name, parseSkillArguments(skill, words, undefined), words));
-    if (result) pushUndo(desk, { line: `/skills run ${[name, ...words].join(' ')}`, readOnly: false });
+    const skill = await state.session.skills.get(name);
+    const result = await state.cells.run(invokeCell(skill.name, parseSkillArguments(skill, words, undefined), words));
+    if (result) pushUndo(state, { line: `/skills run ${[name, ...words].join(' ')}`, readOnly: false });
     return result?.status === 'ok' ? Exit.ok : Exit.failed;
   },
-  delete: (desk, words) =>
-    skillWork.remove(desk.session.skills, one(words, '/skills delete NAME'), desk.output.forCommand('skills')),
+  delete: (state, words) =>
+    skillWork.remove(state.session.skills, one(words, '/skills delete NAME'), state.output.forCommand('skills')),
 };
 
 const tools: Verbs = {
-  list: (desk) => toolWork.list(desk.session.tools, desk.output.forCommand('tools')),
-  search: (desk, words) => {
+  list: (state) => toolWork.list(state.session.tools, state.output.forCommand('tools')),
+  search: (state, words) => {
     need(words, 'What to search for is not said.', 'Type /tools search WORDS.');
-    return toolWork.search(desk.session.tools, words.join(' '), FOUND, desk.output.forCommand('tools'));
+    return toolWork.search(state.session.tools, words.join(' '), FOUND, state.output.forCommand('tools'));
   },
-  show: (desk, words) =>
-    toolWork.show(desk.session.tools, one(words, '/tools show NAME'), desk.output.forCommand('tools')),
-  call: (desk, [callee, ...words], signal) => {
+  show: (state, words) =>
+    toolWork.show(state.session.tools, one(words, '/tools show NAME'), state.output.forCommand('tools')),
+  call: (state, [callee, ...words], signal) => {
     if (callee === undefined) throw new UsageError('Which tool is not said.', 'Type /tools call NAME [name=value …].');
-    return callTool(desk.session.tools, { callee, words, args: undefined, signal }, desk.output.forCommand('tools'));
+    return callTool(state.session.tools, { callee, words, args: undefined, signal }, state.output.forCommand('tools'));
   },
 };
 
 const artifacts: Verbs = {
-  list: (desk) => artifactWork.list(desk.session.artifacts, desk.output.forCommand('artifacts')),
-  show: (desk, words) =>
-    artifactWork.show(desk.session.artifacts, one(words, '/artifacts show NAME'), desk.output.forCommand('artifacts')),
-  get: (desk, [name, out, ...more]) => {
+  list: (state) => artifactWork.list(state.session.artifacts, state.output.forCommand('artifacts')),
+  show: (state, words) =>
+    artifactWork.show(
+      state.session.artifacts,
+      one(words, '/artifacts show NAME'),
+      state.output.forCommand('artifacts'),
+    ),
+  get: (state, [name, out, ...more]) => {
     if (name === undefined || out === undefined || more.length > 0) {
       throw new UsageError('An artifact and a file are needed.', 'Type /artifacts get NAME FILE.');
     }
-    return get(desk.session.artifacts, { name, out }, desk.output.forCommand('artifacts'));
+    return get(state.session.artifacts, { name, out }, state.output.forCommand('artifacts'));
   },
-  delete: (desk, words) =>
+  delete: (state, words) =>
     artifactWork.remove(
-      desk.session.artifacts,
+      state.session.artifacts,
       one(words, '/artifacts delete NAME'),
-      desk.output.forCommand('artifacts'),
+      state.output.forCommand('artifacts'),
     ),
 };
 
@@ -105,9 +109,9 @@ export const NAMESPACE_COMMANDS = { deps, skills, tools, artifacts } as const;
 export type NamespaceName = keyof typeof NAMESPACE_COMMANDS;
 
 /** Without a word, what there is. */
-export function namespaceCommand(thing: NamespaceName): (desk: ChatState, argument: string) => Promise<ChatOutcome> {
+export function namespaceCommand(thing: NamespaceName): (state: ChatState, argument: string) => Promise<ChatOutcome> {
   const verbs: Verbs = NAMESPACE_COMMANDS[thing];
-  return async (desk, argument) => {
+  return async (state, argument) => {
     const [word = 'list', ...words] = splitWords(argument);
     const verb = Object.hasOwn(verbs, word) ? verbs[word] : undefined;
     if (!verb) {
@@ -118,11 +122,11 @@ export function namespaceCommand(thing: NamespaceName): (desk: ChatState, argume
     }
     if (word === 'list') none(words, `/${thing} list`);
     const stop = new AbortController();
-    desk.activeTask = stop;
+    state.activeTask = stop;
     try {
-      return (await verb(desk, words, stop.signal)) === Exit.ok ? 'done' : 'failed';
+      return (await verb(state, words, stop.signal)) === Exit.ok ? 'done' : 'failed';
     } finally {
-      desk.activeTask = undefined;
+      state.activeTask = undefined;
     }
   };
 }

@@ -68,9 +68,9 @@ export async function history({ session, output: voice }: ChatState, argument: s
 }
 
 /** To before the last cell that did something. */
-export async function undo(desk: ChatState): Promise<ChatOutcome> {
-  const { session, output: voice, undoStack: past } = desk;
-  const before = await look(desk);
+export async function undo(state: ChatState): Promise<ChatOutcome> {
+  const { session, output: voice, undoStack: past } = state;
+  const before = await look(state);
   let line: string | undefined;
   for (let looked = true; looked; ) {
     await session.undo().catch((error) => explainNothingToUndo(error, past));
@@ -78,7 +78,7 @@ export async function undo(desk: ChatState): Promise<ChatOutcome> {
     line = cell?.line;
     looked = cell?.readOnly ?? false;
   }
-  const changes = changesBetween(before, await look(desk));
+  const changes = changesBetween(before, await look(state));
   const what = line === undefined ? 'the last cell' : cutToWidth(escapeControls(line), LONGEST_LINE);
   await voice.note({ command: 'undo', line, changes }, `Undone: ${what}\n${changesToText(changes)} Files stay.`);
   return 'done';
@@ -127,14 +127,14 @@ function toRow({ id, name, kind, createdAt, gone }: Checkpoint): string[] {
   return [name ?? id, kind, formatAgo(createdAt), gone === undefined ? '' : `gone: ${gone}`];
 }
 
-export async function restore(desk: ChatState, argument: string): Promise<ChatOutcome> {
-  const { session, output: voice } = desk;
+export async function restore(state: ChatState, argument: string): Promise<ChatOutcome> {
+  const { session, output: voice } = state;
   if (argument === '') {
     throw new UsageError('Which checkpoint is not said.', 'Type /restore NAME; /checkpoints lists them.');
   }
-  const before = await look(desk);
+  const before = await look(state);
   const { checkpoint: point, lost = [] } = await session.restore(argument);
-  const changes = changesBetween(before, await look(desk));
+  const changes = changesBetween(before, await look(state));
   const warnings = lost.map(
     (each) => `cella: ${escapeControls(each.name)} did not come back: ${escapeControls(each.reason)}`,
   );
@@ -143,8 +143,8 @@ export async function restore(desk: ChatState, argument: string): Promise<ChatOu
   return 'done';
 }
 
-export async function fork(desk: ChatState, argument: string): Promise<ChatOutcome> {
-  const { session, output: voice, stores, storage, placeFlags } = desk;
+export async function fork(state: ChatState, argument: string): Promise<ChatOutcome> {
+  const { session, output: voice, stores, storage, placeFlags } = state;
   if (argument === '') throw new UsageError('A fork needs a key of its own.', 'Type /fork KEY.');
   if (argument === session.agentKey || (await hasAgent({ agentKey: argument, place: storage }, stores))) {
     throw new UsageError(
@@ -153,10 +153,10 @@ export async function fork(desk: ChatState, argument: string): Promise<ChatOutco
     );
   }
   const save = await forkInto(session, argument);
-  const stays = desk.persistent
+  const stays = state.persistent
     ? ''
     : `\n${JSON.stringify(session.agentKey)} stays too when this chat ends, since the other works in its folder.`;
-  desk.persistent = true;
+  state.persistent = true;
   const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatCommand(argument, placeFlags)}${stays}`;
   await voice.note(
     { command: 'fork', agent: session.agentKey, fork: argument, save },

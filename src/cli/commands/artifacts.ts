@@ -11,12 +11,11 @@ import type { ArtifactsApi } from '../../session/api.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { escapeControls, formatAgo, formatSize, formatTime } from '../format.ts';
+import { escapeControls, firstLine, formatAgo, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addNamespaceFlags, createOutput, type NamespaceFlags, namespacesOptions } from '../session-options.ts';
 import { unreadable } from '../terminal/line-input.ts';
-import { firstLine } from './skills.ts';
 
 const NAME = 'the name of the artifact';
 

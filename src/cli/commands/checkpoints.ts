@@ -20,6 +20,44 @@ import {
 import { resolveTarget } from '../target-options.ts';
 import { requireAgent } from './ps.ts';
 
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+const CHECKPOINT = 'its name, its id, or the first characters of its id';
+
+export function addCheckpoints(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.checkpoints);
+  const where = (flags: Flags): CheckpointsRequest => ({
+    agentKey: resolveAgentKey(flags, context.defaults),
+    place: resolveTarget(flags, context.defaults),
+    json: flags.json === true,
+  });
+  const whereWithSession = (flags: Flags): SessionRequest => ({
+    ...where(flags),
+    session: sessionOptions(flags, context.defaults),
+  });
+  addAgentKeyFlags(defineCommand(group, 'list', "an agent's durable checkpoints and saves, oldest first", help.list))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: Flags) => done(await list(where(flags), context)));
+  addSessionFlags(defineCommand(group, 'create', 'keep the names of an agent as they are now', help.create))
+    .argument('<name>', 'what to call it', parseText)
+    .option('--json', 'print what was made as JSON')
+    .action(async (name: string, flags: Flags) => done(await create(whereWithSession(flags), name, context)));
+  addSessionFlags(defineCommand(group, 'restore', 'go back: later names are gone', help.restore))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print what came back as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await restore(whereWithSession(flags), wanted, context)));
+  addAgentKeyFlags(defineCommand(group, 'show', 'what is in a checkpoint, and what is not', help.show))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print it as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await show(where(flags), wanted, context)));
+  addAgentKeyFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.remove))
+    .argument('<checkpoint>', CHECKPOINT, parseText)
+    .option('--json', 'print what was deleted as JSON')
+    .action(async (wanted: string, flags: Flags) => done(await remove(where(flags), wanted, context)));
+}
+
 type Context = CommandContext & StorageAccess;
 
 export interface CheckpointsRequest {
@@ -183,44 +221,6 @@ async function showLost({ terminal }: Context, lost: NonNullable<Checkpoint['los
 async function print({ terminal }: Context, facts: object): Promise<number> {
   await terminal.outLines(JSON.stringify(facts));
   return Exit.ok;
-}
-
-interface Flags extends SessionFlags {
-  readonly json?: boolean;
-}
-
-const CHECKPOINT = 'its name, its id, or the first characters of its id';
-
-export function addCheckpoints(define: DefineCommand, context: ProgramContext, done: Done): void {
-  const group = define(help.checkpoints);
-  const where = (flags: Flags): CheckpointsRequest => ({
-    agentKey: resolveAgentKey(flags, context.defaults),
-    place: resolveTarget(flags, context.defaults),
-    json: flags.json === true,
-  });
-  const whereWithSession = (flags: Flags): SessionRequest => ({
-    ...where(flags),
-    session: sessionOptions(flags, context.defaults),
-  });
-  addAgentKeyFlags(defineCommand(group, 'list', "an agent's durable checkpoints and saves, oldest first", help.list))
-    .option('--json', 'print them as JSON')
-    .action(async (flags: Flags) => done(await list(where(flags), context)));
-  addSessionFlags(defineCommand(group, 'create', 'keep the names of an agent as they are now', help.create))
-    .argument('<name>', 'what to call it', parseText)
-    .option('--json', 'print what was made as JSON')
-    .action(async (name: string, flags: Flags) => done(await create(whereWithSession(flags), name, context)));
-  addSessionFlags(defineCommand(group, 'restore', 'go back: later names are gone', help.restore))
-    .argument('<checkpoint>', CHECKPOINT, parseText)
-    .option('--json', 'print what came back as JSON')
-    .action(async (wanted: string, flags: Flags) => done(await restore(whereWithSession(flags), wanted, context)));
-  addAgentKeyFlags(defineCommand(group, 'show', 'what is in a checkpoint, and what is not', help.show))
-    .argument('<checkpoint>', CHECKPOINT, parseText)
-    .option('--json', 'print it as JSON')
-    .action(async (wanted: string, flags: Flags) => done(await show(where(flags), wanted, context)));
-  addAgentKeyFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.remove))
-    .argument('<checkpoint>', CHECKPOINT, parseText)
-    .option('--json', 'print what was deleted as JSON')
-    .action(async (wanted: string, flags: Flags) => done(await remove(where(flags), wanted, context)));
 }
 
 const help = {

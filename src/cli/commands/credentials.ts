@@ -114,8 +114,8 @@ export async function readSecret(terminal: Terminal, prompt: string): Promise<st
 }
 
 async function typed(terminal: Terminal, prompt: string): Promise<string | undefined> {
-  const { openLineInput: openLines } = await import('../terminal/line-editor.ts');
-  const lines = openLines(terminal, () => {});
+  const { openLineInput } = await import('../terminal/line-editor.ts');
+  const lines = openLineInput(terminal, () => {});
   try {
     const line = await lines.read({ prompt, password: true, ignoreTypeahead: true });
     return line.kind === 'line' ? line.text.trim() : undefined;

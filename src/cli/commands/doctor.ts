@@ -9,6 +9,36 @@ import { addSetting, resolveSetting } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addStorageFlags, resolveStorage, type StorageFlags } from '../target-options.ts';
 
+export function addDoctor(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const command = addStorageFlags(define(HELP));
+  addSetting(command, settings.python, { about: 'the Python to look at' });
+  addSetting(command, settings.engine, { about: 'the container engine to look at' });
+  addSetting(command, settings.image, { about: 'the image to look at' })
+    .option('--json', 'print the report as JSON')
+    .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
+      const [{ startWarnings }, { serveSettings }] = await Promise.all([
+        import('./serve-startup.ts'),
+        import('../../settings/serve-settings.ts'),
+      ]);
+      const python = flags.python ?? context.defaults.python;
+      const { stdout, noColor } = context.terminal;
+      const place = resolveStorage(flags, context.defaults);
+      const engine = flags.engine ?? context.defaults.engine;
+      const image = flags.image ?? context.defaults.image;
+      done(
+        await doctor(
+          {
+            ...(await context.detect({ python, place, engine, image })),
+            strayVariables: context.defaults.strayVariables,
+            warnings: startWarnings(resolveSetting(serveSettings.membersMay, undefined, context.defaults)),
+          },
+          { json: flags.json === true, noColor },
+          stdout,
+        ),
+      );
+    });
+}
+
 interface DoctorCheck {
   readonly name: string;
   readonly available: boolean;
@@ -171,36 +201,6 @@ function describeVerdict(missing: readonly string[]): string {
 
 function write(out: ReportStream, text: string): Promise<void> {
   return new Promise((resolve, reject) => out.write(text, (error) => (error ? reject(error) : resolve())));
-}
-
-export function addDoctor(define: DefineCommand, context: ProgramContext, done: Done): void {
-  const command = addStorageFlags(define(HELP));
-  addSetting(command, settings.python, { about: 'the Python to look at' });
-  addSetting(command, settings.engine, { about: 'the container engine to look at' });
-  addSetting(command, settings.image, { about: 'the image to look at' })
-    .option('--json', 'print the report as JSON')
-    .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
-      const [{ startWarnings }, { serveSettings }] = await Promise.all([
-        import('./serve-startup.ts'),
-        import('../../settings/serve-settings.ts'),
-      ]);
-      const python = flags.python ?? context.defaults.python;
-      const { stdout, noColor } = context.terminal;
-      const place = resolveStorage(flags, context.defaults);
-      const engine = flags.engine ?? context.defaults.engine;
-      const image = flags.image ?? context.defaults.image;
-      done(
-        await doctor(
-          {
-            ...(await context.detect({ python, place, engine, image })),
-            strayVariables: context.defaults.strayVariables,
-            warnings: startWarnings(resolveSetting(serveSettings.membersMay, undefined, context.defaults)),
-          },
-          { json: flags.json === true, noColor },
-          stdout,
-        ),
-      );
-    });
 }
 
 const HELP = `

@@ -11,6 +11,30 @@ import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addSessionFlags, resolveAgentKey, type SessionFlags, sessionOptions } from '../session-options.ts';
 import { formatTargetFlags, resolveTarget } from '../target-options.ts';
+
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+export function addFork(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP))
+    .argument('<key>', 'who owns the other kernel', parseText)
+    .option('--replace', 'also where there is an agent with that key, whose names are lost')
+    .option('--json', 'print what was made as JSON')
+    .action(async (key: string, flags: Flags & { replace?: boolean }) => {
+      const request = {
+        agentKey: resolveAgentKey(flags, context.defaults),
+        fork: key,
+        place: resolveTarget(flags, context.defaults),
+        placeFlags: formatTargetFlags(flags),
+        session: sessionOptions(flags, context.defaults),
+        replace: flags.replace === true,
+        json: flags.json === true,
+      };
+      done(await fork(request, context));
+    });
+}
+
 import { hasAgent, requireAgent } from './ps.ts';
 
 export interface ForkRequest {
@@ -71,29 +95,6 @@ export function lostToText(save: Checkpoint | undefined): string {
   return lost
     .map(({ name, reason }) => `cella: ${escapeControls(name)} is not in it: ${escapeControls(reason)}`)
     .join('\n');
-}
-
-interface Flags extends SessionFlags {
-  readonly json?: boolean;
-}
-
-export function addFork(define: DefineCommand, context: ProgramContext, done: Done): void {
-  addSessionFlags(define(HELP))
-    .argument('<key>', 'who owns the other kernel', parseText)
-    .option('--replace', 'also where there is an agent with that key, whose names are lost')
-    .option('--json', 'print what was made as JSON')
-    .action(async (key: string, flags: Flags & { replace?: boolean }) => {
-      const request = {
-        agentKey: resolveAgentKey(flags, context.defaults),
-        fork: key,
-        place: resolveTarget(flags, context.defaults),
-        placeFlags: formatTargetFlags(flags),
-        session: sessionOptions(flags, context.defaults),
-        replace: flags.replace === true,
-        json: flags.json === true,
-      };
-      done(await fork(request, context));
-    });
 }
 
 const HELP = `

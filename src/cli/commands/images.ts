@@ -8,9 +8,8 @@ import { CommandOutput } from '../command-output.ts';
 import type { ImageCommands, ImageRequest } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatSize } from '../format.ts';
-import { addSetting, addSettings, parseText } from '../options.ts';
+import { addSetting, addSettings, collect, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { collect } from '../session-options.ts';
 import { resolveDataDir } from '../target-options.ts';
 
 interface Flags {

@@ -7,9 +7,9 @@ import { Exit, UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
 import type { McpRequest } from '../context.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
-import { addSetting, parseText } from '../options.ts';
+import { addSetting, parseSeconds, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addRuntimeFlags, parseSeconds, type SessionFlags, sessionOptions } from '../session-options.ts';
+import { addRuntimeFlags, type SessionFlags, sessionOptions } from '../session-options.ts';
 import { addTargetFlags } from '../target-options.ts';
 
 interface McpFlags extends SessionFlags {

@@ -12,10 +12,9 @@ import { UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
 import type { CommandContext } from '../context.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
-import { addSetting, parseText } from '../options.ts';
+import { addSetting, parseSeconds, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags } from '../server-client.ts';
-import { parseSeconds } from '../session-options.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';
@@ -58,8 +57,8 @@ export function addAgent(define: DefineCommand, context: ProgramContext, done: D
         ...(profile === undefined ? {} : { profile }),
         ...(timeoutMs === undefined ? {} : { timeoutMs }),
       };
-      const { connectToServer: connectTo } = await import('../backend/find-server.ts');
-      await using client = await connectTo(flags, context.defaults);
+      const { connectToServer } = await import('../backend/find-server.ts');
+      await using client = await connectToServer(flags, context.defaults);
       const agentKey = flags.agent ?? context.defaults.agentKey ?? 'default';
       const request = { prompt, session: flags.session, agentKey, options, json: flags.json === true };
       done(await agent(client, request, context));

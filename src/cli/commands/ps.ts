@@ -11,6 +11,18 @@ import type { ProgramContext } from '../program.ts';
 import type { SessionFlags } from '../session-options.ts';
 import { addTargetFlags, describeTarget, resolveTarget } from '../target-options.ts';
 
+interface Flags extends SessionFlags {
+  readonly json?: boolean;
+}
+
+export function addPs(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addTargetFlags(define(HELP))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: Flags) => {
+      done(await ps({ place: resolveTarget(flags, context.defaults), json: flags.json === true }, context));
+    });
+}
+
 const columns: readonly Column[] = [
   { title: 'AGENT' },
   { title: 'USER' },
@@ -81,18 +93,6 @@ export async function requireAgent(where: Where, stores: StorageAccess): Promise
     `There is no agent ${JSON.stringify(where.agentKey)} in ${describeTarget(where.place)}.`,
     '`cella ps` shows those there are; --agent chooses one, --data or --redis another storage.',
   );
-}
-
-interface Flags extends SessionFlags {
-  readonly json?: boolean;
-}
-
-export function addPs(define: DefineCommand, context: ProgramContext, done: Done): void {
-  addTargetFlags(define(HELP))
-    .option('--json', 'print them as JSON')
-    .action(async (flags: Flags) => {
-      done(await ps({ place: resolveTarget(flags, context.defaults), json: flags.json === true }, context));
-    });
 }
 
 const HELP = `

@@ -17,6 +17,12 @@ import type { LineSource } from '../terminal/line-input.ts';
 import { promptHooks } from '../terminal/prompts.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
+export function addRepl(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP)).action(async (flags: SessionFlags) => {
+    done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
+  });
+}
+
 export interface ReplRequest {
   readonly session: OpenOptions;
   readonly version: string;
@@ -71,12 +77,6 @@ async function work(session: SessionApi, { cells, lines, terminal }: Desk): Prom
     if (result?.error?.exitCode !== undefined) return exitCodeOf(result);
     failed = result?.status !== 'ok';
   }
-}
-
-export function addRepl(define: DefineCommand, context: ProgramContext, done: Done): void {
-  addSessionFlags(define(HELP)).action(async (flags: SessionFlags) => {
-    done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
-  });
 }
 
 const HELP = `

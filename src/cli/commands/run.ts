@@ -9,11 +9,11 @@ import { exitCodeOf, UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
 import type { CommandContext, OpenOptions } from '../context.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
+import { parseSeconds } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import {
   addSessionFlags,
   parseProgram,
-  parseSeconds,
   parseTransaction,
   type RunTransaction,
   type SessionFlags,
@@ -23,6 +23,29 @@ import { LineEditor } from '../terminal/line-editor.ts';
 import { emptyInput, type LineSource, PipedLines, readText } from '../terminal/line-input.ts';
 import { InputPrompter, promptHooks } from '../terminal/prompts.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+
+interface RunFlags extends SessionFlags {
+  readonly c?: string;
+  readonly timeout?: number;
+  readonly transaction?: RunTransaction;
+  readonly json?: boolean;
+}
+
+export function addRun(define: DefineCommand, context: ProgramContext, done: Done): void {
+  addSessionFlags(define(HELP))
+    .argument('[file]', 'the program, or - to read it from stdin')
+    .option('-c <code>', 'the program itself', parseProgram)
+    .option('--timeout <seconds>', 'stop the code after this long', parseSeconds)
+    .option('--transaction <policy>', 'what becomes of the names that the code changes; see below', parseTransaction)
+    .option('--json', 'print one event a line as JSON, the result last')
+    .action(async (file: string | undefined, flags: RunFlags) => {
+      const source = chooseSource(file, flags.c);
+      const session = sessionOptions(flags, context.defaults);
+      const { timeout: timeoutMs = 0, transaction, json = false } = flags;
+      const request = { source, session, timeoutMs, json, ...(transaction === undefined ? {} : { transaction }) };
+      done(await run(request, context));
+    });
+}
 
 export interface RunRequest {
   readonly source: Source;
@@ -100,29 +123,6 @@ function openLines(request: RunRequest, terminal: Terminal, signals: Signals): L
     // With --json the event has told the prompt.
     if (!request.json) await terminal.err(prompt);
   });
-}
-
-interface RunFlags extends SessionFlags {
-  readonly c?: string;
-  readonly timeout?: number;
-  readonly transaction?: RunTransaction;
-  readonly json?: boolean;
-}
-
-export function addRun(define: DefineCommand, context: ProgramContext, done: Done): void {
-  addSessionFlags(define(HELP))
-    .argument('[file]', 'the program, or - to read it from stdin')
-    .option('-c <code>', 'the program itself', parseProgram)
-    .option('--timeout <seconds>', 'stop the code after this long', parseSeconds)
-    .option('--transaction <policy>', 'what becomes of the names that the code changes; see below', parseTransaction)
-    .option('--json', 'print one event a line as JSON, the result last')
-    .action(async (file: string | undefined, flags: RunFlags) => {
-      const source = chooseSource(file, flags.c);
-      const session = sessionOptions(flags, context.defaults);
-      const { timeout: timeoutMs = 0, transaction, json = false } = flags;
-      const request = { source, session, timeoutMs, json, ...(transaction === undefined ? {} : { transaction }) };
-      done(await run(request, context));
-    });
 }
 
 const HELP = `

@@ -9,10 +9,9 @@ import { runAbortable } from '../command-lifecycle.ts';
 import { type Column, CommandOutput } from '../command-output.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
-import { parseText } from '../options.ts';
+import { collect, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addServerFlags } from '../server-client.ts';
-import { collect } from '../session-options.ts';
 
 interface Flags extends ServerFlags {
   readonly json?: boolean;
@@ -99,8 +98,8 @@ function addLogs(command: Command, context: ProgramContext, done: Done): void {
 }
 
 async function server(flags: ServerFlags, { defaults }: ProgramContext) {
-  const { connectToServer: connectTo } = await import('../backend/find-server.ts');
-  return await connectTo(flags, defaults);
+  const { connectToServer } = await import('../backend/find-server.ts');
+  return await connectToServer(flags, defaults);
 }
 
 function addFlags(command: Command): Command {

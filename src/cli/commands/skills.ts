@@ -1,6 +1,6 @@
 /** `cella skills`: Python functions that agents keep for later. */
 
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { eventToJson } from '../../protocol/execution-events.ts';
 import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
 import type { SkillInfo, SkillParameter, SkillsApi } from '../../session/api.ts';
@@ -12,8 +12,8 @@ import { withSession } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
 import type { OpenOptions } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { escapeControls, formatAgo } from '../format.ts';
-import { parseText } from '../options.ts';
+import { escapeControls, firstLine, formatAgo, paragraph } from '../format.ts';
+import { parseLimit, parseSeconds, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import {
   addNamespaceFlags,
@@ -22,7 +22,6 @@ import {
   type NamespaceContext,
   type NamespaceFlags,
   namespacesOptions,
-  parseSeconds,
   type SessionFlags,
   sessionOptions,
 } from '../session-options.ts';
@@ -104,12 +103,6 @@ function addRun(group: Command, context: ProgramContext, done: Done): void {
     });
 }
 
-export function parseLimit(text: string): number {
-  const limit = /^\d+$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= 100) return limit;
-  throw new InvalidArgumentError('It must be a whole number from 1 to 100.');
-}
-
 const columns = [{ title: 'NAME' }, { title: 'TAKES' }, { title: 'CHANGED' }, { title: 'DESCRIPTION' }];
 
 export async function list(skills: SkillsApi, report: CommandOutput): Promise<number> {
@@ -183,13 +176,6 @@ function parameterToText({ name, kind, annotation, default: preset }: SkillParam
   if (preset === undefined) return typed;
   return annotation === undefined ? `${typed}=${preset}` : `${typed} = ${preset}`;
 }
-
-/** Text of others, several lines of it, without anything that a terminal would obey. */
-export function paragraph(text: string): string {
-  return text.trim().split('\n').map(escapeControls).join('\n');
-}
-
-export const firstLine = (text: string): string => text.trim().split('\n')[0] ?? '';
 
 export interface SkillRunRequest {
   readonly name: string;

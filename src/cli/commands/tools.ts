@@ -10,8 +10,8 @@ import { withSession } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
 import type { OpenOptions } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { escapeControls } from '../format.ts';
-import { parseText } from '../options.ts';
+import { escapeControls, firstLine, paragraph } from '../format.ts';
+import { parseLimit, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import {
   addNamespaceFlags,
@@ -27,7 +27,6 @@ import {
 import { openLineInput } from '../terminal/line-editor.ts';
 import { type LineSource, readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';
-import { firstLine, paragraph, parseLimit } from './skills.ts';
 
 const NAME = 'the name of the tool';
 
