@@ -8,11 +8,11 @@ export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 
 export interface KnownParameter {
   readonly name: string;
   readonly type: ValueType;
-  /** Of the items, where the type is `array`. */
+  /** The type of the items, if the type is `array`. */
   readonly items?: ValueType | undefined;
 }
 
-export interface GivenArguments {
+interface GivenArguments {
   readonly named: Record<string, PyValue>;
   readonly positional: PyValue[];
 }
@@ -95,7 +95,7 @@ function parseObject(text: string): Record<string, PyValue> {
   throw new UsageError('--args is no JSON object.', `Write it as in --args '{"name": "value"}'.`);
 }
 
-/** Undefined where it is none. Whatever JSON holds, Python values can be. */
+/** Undefined if the text is not JSON. Every JSON value is a valid Python value. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -64,10 +64,10 @@ interface FailureReport {
   readonly advice: string;
 }
 
-/** Never fails itself: where nobody can be told, the exit code still says what happened. */
+/** Never throws: if nothing can be printed, the exit code still says what happened. */
 export async function reportFailure(terminal: Terminal, error: unknown, { json }: { json: boolean }): Promise<number> {
   const exitCode = exitCodeOfFailure(error);
-  // There is nobody left to tell.
+  // The reader has gone.
   if (isBrokenPipe(error)) return exitCode;
   const failure = describeFailure(error);
   const told = json
@@ -89,7 +89,7 @@ function describeFailure(error: unknown): FailureReport {
     const reason = describeSystemError(error) ?? error.message;
     return { code: 'UNEXPECTED', message: `the output could not be written: ${reason}.`, advice: '' };
   }
-  // Nobody foresaw this one, so the place it came from is what helps.
+  // An unexpected error: the stack is what helps.
   const place = error instanceof Error ? error.stack : String(error);
   return { code: 'UNEXPECTED', message: `unexpected error: ${place}`, advice: '' };
 }
@@ -98,7 +98,7 @@ function isFailedWrite(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && 'syscall' in error && error.syscall === 'write';
 }
 
-/** Only where the library's own advice names what cannot be typed. */
+/** Only for codes whose advice in the library names something that cannot be typed. */
 const CLI_ADVICE: Partial<Record<ErrorCode, string>> = {
   INVALID_OPTIONS: 'Correct what is named; --help tells all options.',
   PYTHON_NOT_FOUND: 'Install Python 3.9 or later, or name one with --python or CELLA_PYTHON.',
@@ -164,7 +164,7 @@ const FLAG_OF_OPTION: Readonly<Record<string, string>> = {
   toolFolders: '--tools',
 };
 
-/** Where the system's own words are about the call and not about what is wrong. */
+/** For codes whose system message describes the call and not the problem. */
 const PLAIN_SYSTEM_ERRORS: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOTDIR: 'a part of it is not a folder',
@@ -173,12 +173,12 @@ const PLAIN_SYSTEM_ERRORS: Readonly<Record<string, string>> = {
 /** What a program would send instead of a command; servers name it beside the command. */
 const ROUTE = /,? or (?:GET|PUT|POST|PATCH|DELETE) \/v1\/[\w/:-]+/g;
 
-/** `own` is that of the failure itself, where it has one. */
+/** `own` is the advice of the error itself, if it has one. */
 export function adviceFor(code: ErrorCode, own?: string): string {
   return own === undefined ? (CLI_ADVICE[code] ?? errorCodes[code].advice) : own.replace(ROUTE, '');
 }
 
-/** The same for a failure as a server tells it, whose code may be one of a later version. */
+/** The same for an error of a server, whose code may be from a later version. */
 export function adviceFromServer({ code, advice }: { readonly code: string; readonly advice: string }): string {
   const known = isCode(code) ? code : undefined;
   return known && errorCodes[known].advice === advice ? adviceFor(known) : advice.replace(ROUTE, '');
@@ -198,7 +198,7 @@ function messageFor({ code, message: told, cause }: CellaError): string {
     : named;
 }
 
-/** What the system says of a failed call, without the call; undefined where it was no call of the system. */
+/** The system's message without the call; undefined if the error did not come from a system call. */
 function describeSystemError(error: NodeJS.ErrnoException): string | undefined {
   return (
     PLAIN_SYSTEM_ERRORS[error.code ?? ''] ??

@@ -60,7 +60,7 @@ export class Signals implements Disposable {
   #exitCode: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `takeInterrupt` says true where it made use of the interrupt; otherwise the command is to end. */
+  /** `takeInterrupt` returns true if it handled the interrupt; otherwise the command ends. */
   constructor(source: SignalSource, takeInterrupt: () => boolean) {
     this.#source = source;
     this.#takeInterrupt = takeInterrupt;
@@ -89,7 +89,7 @@ export class Signals implements Disposable {
   #end(exitCode: number): void {
     this.#exitCode ??= exitCode;
     this.#ended.resolve(this.#exitCode);
-    // Whoever presses Ctrl-C again while things are being closed wants out at once; so does a second signal.
+    // A second Ctrl-C or signal during closing ends the command at once.
     this.#source.off('SIGINT', this.interrupt);
     this.#timer ??= setTimeout(() => this[Symbol.dispose](), SAME_SIGNAL_MS).unref();
   }
@@ -113,7 +113,7 @@ export async function runAbortable(
   try {
     return await work(stop.signal);
   } catch (error) {
-    // That it was stopped is no news to whoever stopped it.
+    // The person who stopped it knows.
     if (signals.exitCode !== undefined) return signals.exitCode;
     throw error;
   }
@@ -128,7 +128,7 @@ export async function withSession(
   using signals = new Signals(context.signals, () => false);
   const { terminal } = context;
   const onProgress = (text: string) => {
-    // What cannot be shown here fails again, and is told, with the result.
+    // A failed write fails again with the result, and is reported there.
     if (terminal.stderrIsScreen) void terminal.status(text).catch(() => {});
   };
   await using session = await context.openSession({ onProgress, ...options });

@@ -6,9 +6,9 @@ import type { Terminal } from './terminal/terminal.ts';
 
 interface CommandOutputOptions {
   readonly json: boolean;
-  /** What a program gets of the facts. */
+  /** Shapes the facts for a program. */
   readonly shape?: (facts: object) => object;
-  /** What was done is no part of any output: it goes to the screen. */
+  /** `success` goes to stderr, because it is not part of the output. */
   readonly successToStderr?: boolean;
 }
 
@@ -23,7 +23,7 @@ export class CommandOutput {
     this.#options = options;
   }
 
-  /** What was asked for. */
+  /** The result that was asked for. */
   async result(facts: object, text: string): Promise<void> {
     if (!(await this.printJson(facts))) await this.terminal.outLines(text);
   }
@@ -41,22 +41,22 @@ export class CommandOutput {
     await (this.#options.successToStderr ? this.terminal.errLines(text, 'dim') : this.terminal.outLines(text));
   }
 
-  /** What a person wants to know besides; a program has it in the facts. */
+  /** For a person only: a program has it in the facts. */
   async note(text: string): Promise<void> {
     if (!this.json) await this.terminal.errLines(text, 'dim');
   }
 
-  /** That there is nothing to show, and how to change that. */
+  /** There is nothing to show, and how to change that. */
   async empty(facts: object, text: string): Promise<void> {
     if (!(await this.printJson(facts))) await this.terminal.errLines(text, 'dim');
   }
 
-  /** A person is told; for a program it is in the facts. */
+  /** For a person only: a program has it in the facts. */
   async warn(lines: readonly string[]): Promise<void> {
     if (!this.json && lines.length > 0) await this.terminal.errLines(lines.join('\n'), 'yellow');
   }
 
-  /** True where a program was told, so that nothing else needs to be written. */
+  /** Returns true if JSON was printed, so that nothing else is. */
   async printJson(facts: object): Promise<boolean> {
     const { shape = (same: object) => same } = this.#options;
     if (this.json) await this.terminal.outLines(JSON.stringify(shape(facts)));

@@ -13,7 +13,7 @@ import type { Terminal } from './terminal/terminal.ts';
 
 export type { PackageOptions } from '../settings/settings-table.ts';
 
-/** Where agents and their things are kept. Workspaces and packages lie in the data folder in any case. */
+/** What a command works on: a data folder, Redis or a server. Workspaces and packages are always in the data folder. */
 export interface StorageTarget {
   readonly dataDir: string;
   /** In place of the files there. */
@@ -24,7 +24,7 @@ export interface StorageTarget {
 
 /** What a command line can say of tools, skills, artifacts and deps. */
 export interface NamespaceTarget extends StorageTarget, ExecutorOptions {
-  /** Whose they are where a server has them. */
+  /** Their agent key, if a server has them. */
   readonly agentKey?: string;
   /** The flags that were typed: the rest comes from variables and defaults. */
   readonly typed?: readonly ExplicitFlag[];
@@ -37,10 +37,10 @@ export interface NamespaceTarget extends StorageTarget, ExecutorOptions {
 /** `auto` is `subprocess`. */
 export type ExecutorChoice = 'auto' | ExecutorKind;
 
-/** What a command line can say of where code runs. */
+/** Where code runs, as a command line can say it. */
 export interface ExecutorOptions {
   readonly executor?: ExecutorChoice;
-  /** For `container`: the image, and where its engine listens. */
+  /** For `container`: the image and the address of the engine. */
   readonly image?: string;
   readonly engine?: string;
 }
@@ -58,9 +58,9 @@ export interface OpenOptions extends NamespaceTarget {
   readonly syncDepsOnStart?: boolean;
   /** False locks the packages for the code. */
   readonly allowRuntimeDeps?: boolean;
-  /** Told how far packages are that are installed before the first cell. */
+  /** Called with the progress of packages that are installed before the first cell. */
   readonly onProgress?: (text: string) => void;
-  /** Asked before a tool runs that requires approval. */
+  /** Called before a tool runs that requires approval. */
   readonly approve?: ApprovalPrompt;
 }
 
@@ -70,7 +70,7 @@ export interface CommandContext {
   openSession(options: OpenOptions): Promise<SessionApi>;
 }
 
-/** The durable checkpoints of one agent, without a kernel and whoever holds the agent. */
+/** The durable checkpoints of one agent. Needs no kernel, and works while another process holds the agent. */
 export interface CheckpointCatalog {
   /** Oldest first. */
   list(): Promise<readonly Checkpoint[]>;
@@ -139,7 +139,7 @@ export interface MachineCommands {
     readonly engine?: string | undefined;
     readonly image?: string | undefined;
   }): Promise<DoctorReport & DoctorSurroundings>;
-  /** Gives the exit code. */
+  /** Returns the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
 }
 
@@ -152,12 +152,12 @@ export interface McpRequest {
   readonly http?: { readonly port: number; readonly tokenFile?: string };
 }
 
-/** A server to start: what is said of it, and where its things are kept. */
+/** A server to start: its settings and its storage. */
 export interface ServeRequest extends ServeSettings {
   readonly place: StorageTarget;
 }
 
-/** Where a server is, once it is there. */
+/** A server that has started. */
 export interface StartedServer {
   readonly url: string;
   readonly dataDir: string;
@@ -167,13 +167,13 @@ export interface StartedServer {
 
 export interface ServeHooks {
   readonly onReady: (facts: StartedServer) => Promise<void>;
-  /** Resolves when somebody ends the server. */
+  /** Resolves when the server is to end. */
   readonly ended: Promise<unknown>;
 }
 
 /** The process that has a data folder as its server, whether it answers or not. */
 export interface ServerLockHolder {
-  /** It and no other, also where a later process has its pid. */
+  /** Identifies the process, even if a later one has the same pid. */
   readonly id: string;
   readonly pid: number;
   readonly host: string;
@@ -183,7 +183,7 @@ export interface ServerLockHolder {
 
 /** Looks at a data folder again and again. */
 export interface FolderWatch extends AsyncDisposable {
-  /** Fails with `STORAGE_FAILED` where some process has the folder open and it cannot be read which. */
+  /** Throws `STORAGE_FAILED` if a process has the folder open and it cannot be read which. */
   holder(): Promise<ServerLockHolder | undefined>;
   /** Whether it still has the folder. `let go`: the process lives, and is done with it. */
   holderState(holder: ServerLockHolder): 'has it' | 'let go' | 'ended';
@@ -191,7 +191,7 @@ export interface FolderWatch extends AsyncDisposable {
 
 export interface ServerCommands {
   serve(request: ServeRequest, hooks: ServeHooks): Promise<void>;
-  /** Makes nothing where there is nothing. */
+  /** Creates nothing. */
   watchFolder(dataDir: string): Promise<FolderWatch>;
   /** Serves until the client has gone, or `ended` resolves; what it has to say goes to stderr. */
   serveMcp(request: McpRequest, ended: Promise<unknown>): Promise<void>;
@@ -222,8 +222,8 @@ export interface ProgressOptions {
   readonly onProgress: (text: string) => void;
 }
 
-/** What a listing tells of an image. */
-export interface ImageEntry {
+/** An image in a list. */
+interface ImageEntry {
   readonly name: string;
   readonly id: string;
   readonly python: string | undefined;
@@ -244,14 +244,14 @@ export interface ImageCommands {
 export interface AgentProgramRequest {
   readonly agent: string;
   readonly dataDir: string;
-  /** The one that Cella is tested with by default; all of them where they are removed. */
+  /** Default: the version that Cella is tested with; on removal, all versions. */
   readonly version?: string;
 }
 
-export interface InstalledProgram {
+interface InstalledProgram {
   readonly version: string;
   readonly path: string;
-  /** What is missing of it; nothing where it can be used. */
+  /** Missing parts; empty if it can be used. */
   readonly missing: readonly string[];
   /** Milliseconds since 1970. */
   readonly installedAt: number;
@@ -264,7 +264,7 @@ export interface AgentProgramEntry {
   /** The one that Cella is tested with. */
   readonly version: string;
   readonly ready: boolean;
-  /** The version that turns are worked with; null where none is whole. */
+  /** The version that turns use; null if none is complete. */
   readonly used: string | null;
   /** Newest first. */
   readonly installed: readonly InstalledProgram[];

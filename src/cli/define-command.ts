@@ -11,7 +11,7 @@ export type Done = (exitCode: number) => void;
 
 export const seeCommands = 'Run `cella --help` to see all commands.';
 
-/** Takes what Commander ends a command line with, and tells a wrong one as every other failure is told. */
+/** Turns an error of Commander into a UsageError, so that it is reported like every other failure. */
 export function throwUsageError(error: CommanderError, advice: string): never {
   if (error.exitCode === 0) throw error;
   const message = error.code === 'commander.help' ? 'A command is missing.' : error.message.replace(/^error: /, '');
@@ -35,7 +35,7 @@ export function defineCommand(parent: Command, name: string, summary: string, ex
     .addHelpText('after', examples);
 }
 
-/** What is wrong with the arguments of a command; those that are too many stay untold, as one may be a secret. */
+/** What is wrong with the arguments. Extra arguments are not repeated: one may be a secret. */
 function describeMisuse({ code, message }: CommanderError, command: Command, path: string): string | undefined {
   const { registeredArguments: wanted, args } = command;
   const missing = wanted.find((each, index) => each.required && args[index] === undefined);
@@ -57,7 +57,7 @@ function describeMisuse({ code, message }: CommanderError, command: Command, pat
   }
 }
 
-/** The first that begins with the command, without what is said of it. */
+/** The first example of the command, without its description. */
 function findExample(examples: string, path: string): string | undefined {
   const lines = examples.matchAll(/^ *\$ (.+?)(?: {2,}.*)?$/gm);
   return [...lines].map(([, typed = '']) => typed).find((typed) => `${typed} `.startsWith(`${path} `));

@@ -53,7 +53,7 @@ export function escapeControlsKeepLines(text: string): string {
     .join('');
 }
 
-/** The same, with its colours, but for letters that nobody is to see. */
+/** The same, but keeps colours, except styles that hide text. */
 export function keepColours(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what colours begin with.
   const parts = text.replaceAll('\r\n', '\n').split(/(\u001b\[[\d;:]*m)/);
@@ -62,12 +62,12 @@ export function keepColours(text: string): string {
     .join('');
 }
 
-/** The eighth way to write letters is that of none; the eighth of many colours is one. */
+/** SGR 8 hides text; an 8 inside of a colour (38;5;8) does not. */
 function hidesText(style: string): boolean {
   return /[[;]0*8[;:m]/.test(style.replace(/[345]8[;:](5[;:]\d*|2([;:]\d*){3})/g, ''));
 }
 
-/** As a word of a command line, quoted where a shell would take it apart. */
+/** As one word of a command line, quoted if a shell would split it. */
 export function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
@@ -77,7 +77,7 @@ export function chatCommand(agentKey: string, placeFlags: string): string {
   return `cella chat --agent ${shellQuote(agentKey)}${placeFlags}`;
 }
 
-/** Several names, the first of them where there are many. */
+/** Several names; only the first ones if there are many. */
 export function formatNames(names: readonly string[], most = 8): string {
   const shown = names.slice(0, most).map(escapeControls).join(', ');
   return names.length > most ? `${shown} and ${names.length - most} more` : shown;
@@ -103,7 +103,7 @@ export function describeExecutor(
 
 export const firstLine = (text: string): string => text.trim().split('\n')[0] ?? '';
 
-/** Text of others, several lines of it, without anything that a terminal would obey. */
+/** Untrusted text of several lines, without control characters. */
 export function paragraph(text: string): string {
   return text.trim().split('\n').map(escapeControls).join('\n');
 }

@@ -6,7 +6,7 @@ import { seconds } from '../settings/value-types.ts';
 import { UsageError } from './command-errors.ts';
 
 interface SettingWording {
-  /** Where a command means it in its own way. */
+  /** Replaces the description of the setting, for a command that uses it in its own way. */
   readonly about?: string;
   readonly otherwise?: string;
   readonly group?: string;
@@ -66,7 +66,7 @@ export interface SettingVariables {
   readonly variables?: Readonly<Record<string, string>> | undefined;
 }
 
-/** A flag wins over a variable, and that over the config file; undefined where none of them says anything. */
+/** A flag wins over a variable, and a variable over the config file; undefined if none is set. */
 export function resolveSetting<T>(
   { variable = '', flag = '', type: kind }: Setting<T>,
   given: T | undefined,

@@ -24,9 +24,9 @@ export interface ProgramContext
     AgentProgramCommands {
   readonly version: string;
   readonly defaults: Defaults;
-  /** With what the config file says, which these flags choose. */
+  /** The defaults with the config file that these flags choose. */
   configured?(flags: { readonly data?: string; readonly config?: string }): Promise<Defaults>;
-  /** The program and the first words by which this one is started again, and those that came after them. */
+  /** How to start this program again: the program with its first arguments, and the words that followed. */
   readonly ownCommand?: readonly string[];
   readonly words?: readonly string[];
 }
@@ -214,10 +214,10 @@ Settings:
 
 Run \`cella <command> --help\` for a command's options, examples and exit codes.`;
 
-/** Carries out one command line and gives its exit code. */
+/** Runs one command line and returns its exit code. */
 export async function runProgram(words: readonly string[], context: ProgramContext): Promise<number> {
   let exitCode: number = Exit.ok;
-  // Until the command is known, the word itself is what tells that a program reads.
+  // Until the command is parsed, the word itself says that a program reads the output.
   let json = words.includes('--json');
   const done = (code: number) => {
     exitCode = code;
@@ -241,7 +241,7 @@ export async function runProgram(words: readonly string[], context: ProgramConte
     await program.parseAsync(words.length === 0 ? ['--help'] : [...words], { from: 'user' });
     return exitCode;
   } catch (error) {
-    // Commander has shown the help or the version that was asked for.
+    // Commander has printed the help or the version.
     if (error instanceof CommanderError) return Exit.ok;
     return await reportFailure(context.terminal, error, { json });
   }
@@ -302,7 +302,7 @@ const STATUS_DELAY_MS = 700;
 export function withStartupStatus({ openSession, terminal }: CommandContext): CommandContext['openSession'] {
   return async (options) => {
     const tell = () => {
-      // What cannot be shown here fails again, and is told, with the first output.
+      // A failed write fails again with the first output, and is reported there.
       if (terminal.stderrIsScreen) void terminal.status(describeStart(options)).catch(() => {});
     };
     const silence = setTimeout(tell, STATUS_DELAY_MS);

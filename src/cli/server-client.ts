@@ -12,7 +12,7 @@ export interface JsonServerFlags extends ServerFlags {
   readonly json?: boolean;
 }
 
-/** `url` tells where browsers find the server. */
+/** `url` returns the address of the server for browsers. */
 type ServerWork = (client: Client, report: CommandOutput, url: () => Promise<string>) => Promise<number>;
 export type RunAtServer = (flags: JsonServerFlags, work: ServerWork) => Promise<void>;
 
@@ -20,7 +20,7 @@ export function addJsonServerFlags(command: Command): Command {
   return addServerFlags(command).option('--json', 'print JSON');
 }
 
-/** Gives the exit code of the work. */
+/** Returns the exit code of `work`. */
 export async function runAtServer(flags: JsonServerFlags, context: ProgramContext, work: ServerWork): Promise<number> {
   const { connectToServer, resolveServerUrl } = await import('./backend/find-server.ts');
   await using client = await connectToServer(flags, context.defaults);

@@ -40,7 +40,7 @@ export interface SessionFlags extends TargetFlags, PackageFlags, ExecutorFlags {
   readonly runtimeDeps?: boolean;
 }
 
-/** What stands in for a flag that is not given. */
+/** Defaults for flags that are not given. */
 export interface Defaults extends TargetDefaults, PackageDefaults, ExecutorDefaults, SettingVariables {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
@@ -58,7 +58,7 @@ export function addSessionFlags(command: Command): Command {
   return addRuntimeFlags(addAgentKeyFlags(command));
 }
 
-/** Where and how the code works. */
+/** Where and how the code runs. */
 export function addRuntimeFlags(command: Command): Command {
   const packages = (name: string, about: string) => new Option(name, about).helpGroup('Packages:');
   command.option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText);
@@ -78,13 +78,13 @@ export function addRuntimeFlags(command: Command): Command {
   return addPackageFlags(addExecutorFlags(command));
 }
 
-/** As a session takes it: a key of nothing but spaces is none. */
+/** As a session takes it: a blank key is `default`. */
 export function resolveAgentKey(flags: Pick<SessionFlags, 'agent'>, defaults: Defaults): string {
   const key = givenAgentKey(flags, defaults) ?? '';
   return key.trim() === '' ? 'default' : key;
 }
 
-/** Undefined where nobody says anything. */
+/** Undefined if neither flag nor variable is set. */
 function givenAgentKey(
   flags: { readonly agent?: string },
   { agentKey }: Pick<Defaults, 'agentKey'>,
@@ -168,7 +168,7 @@ export function parseProgram(code: string, before: string | undefined): string {
   throw new InvalidArgumentError('Only one program can run, and there is a -c before this one.');
 }
 
-/** What becomes of the changes of a program. One that waits to be decided has nobody at a command line who could. */
+/** What happens to the changes of a program. `explicit` is left out: the command has ended before anyone could decide. */
 export type RunTransaction = Exclude<NonNullable<ExecuteOptions['transaction']>, 'explicit'>;
 
 const transactions: readonly RunTransaction[] = [
@@ -248,7 +248,7 @@ interface ExecutorFlags {
   readonly engine?: string;
 }
 
-/** What stands in for a flag that is not given. */
+/** Defaults for flags that are not given. */
 interface ExecutorDefaults {
   /** Any text: a variable may hold it. */
   readonly executor?: string | undefined;
@@ -279,7 +279,7 @@ export function toExecutorOptions(flags: ExecutorFlags, defaults: ExecutorDefaul
   return { executor, ...(image === undefined ? {} : { image }), ...(engine === undefined ? {} : { engine }) };
 }
 
-/** Where it does, the variable that names a Python of this machine means nothing. */
+/** If it does, the variable that names a Python of this machine is ignored. */
 function bringsPython({ executor }: ExecutorOptions): boolean {
   return executor === 'container' || executor === 'in-process';
 }
@@ -294,13 +294,13 @@ function executorNamed(name: string | undefined): ExecutorChoice | undefined {
 }
 
 export interface PackageFlags {
-  /** False where `--no-index` was given. */
+  /** False if `--no-index` was given. */
   readonly index?: string | false;
   readonly extraIndex?: readonly string[];
   readonly wheels?: readonly string[];
 }
 
-/** What stands in for a flag that is not given. */
+/** Defaults for flags that are not given. */
 interface PackageDefaults {
   readonly packages?: PackageOptions | undefined;
 }
@@ -312,7 +312,7 @@ export function addPackageFlags(command: Command): Command {
   return addSettings(command, [index, extraIndex, wheels, noIndex], { group: PACKAGE_GROUP });
 }
 
-/** Undefined where nothing is said. Flags win over variables. */
+/** Undefined if nothing is set. Flags win over variables. */
 export function toPackageOptions(flags: PackageFlags, defaults: PackageDefaults): PackageOptions | undefined {
   const { packages: other = {} } = defaults;
   const asked = typeof flags.index === 'string' || flags.extraIndex !== undefined;

@@ -15,7 +15,7 @@ export interface TargetFlags extends StorageFlags {
   readonly tokenFile?: string;
 }
 
-/** What stands in for a flag that is not given. */
+/** Defaults for flags that are not given. */
 export interface TargetDefaults extends StorageDefaults {
   readonly serverUrl?: string | undefined;
   readonly serverToken?: string | undefined;
@@ -31,7 +31,7 @@ export function addTargetFlags(command: Command, { tokenFile = true } = {}): Com
   return tokenFile ? addSetting(command, settings.tokenFile, { group: SERVER_GROUP }) : command;
 }
 
-/** A storage that is named by hand is meant, whatever the variables say. */
+/** A storage flag wins over the variable that names a server. */
 export function resolveTarget(flags: TargetFlags, defaults: TargetDefaults): StorageTarget {
   const named = (['data', 'storage', 'redis', 'prefix'] as const).find((name) => flags[name] !== undefined);
   if (flags.url !== undefined && named !== undefined) {
@@ -69,8 +69,8 @@ export interface StorageFlags {
   readonly prefix?: string;
 }
 
-/** What stands in for a flag that is not given. */
-export interface StorageDefaults {
+/** Defaults for flags that are not given. */
+interface StorageDefaults {
   readonly dataDir: string;
   /** Any text: a variable may hold it. */
   readonly storage?: string | undefined;
@@ -89,7 +89,7 @@ export function resolveDataDir(flags: Pick<StorageFlags, 'data'>, defaults: Pick
   return flags.data === undefined ? defaults.dataDir : resolve(flags.data);
 }
 
-/** A flag wins over a variable. The address of a server alone chooses Redis where it is a flag. */
+/** A flag wins over a variable. `--redis` alone chooses Redis; CELLA_REDIS alone does not. */
 export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): StorageTarget {
   const dataDir = resolveDataDir(flags, defaults);
   if (resolveStorageKind(flags, defaults) === 'file') {

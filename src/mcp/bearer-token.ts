@@ -9,14 +9,14 @@ import { CellaError } from '../protocol/errors.ts';
 const MIN_TOKEN_CHARACTERS = 16;
 const MAX_TOKEN_FILE_BYTES = 4096;
 
-export interface BearerTokenSource {
+interface BearerTokenSource {
   /** CELLA_MCP_TOKEN. */
   readonly given?: string | undefined;
   readonly file?: string | undefined;
   readonly dataDir: string;
 }
 
-export interface BearerToken {
+interface BearerToken {
   readonly value: string;
   /** Where a person finds it. */
   readonly where: string;

@@ -9,7 +9,7 @@ import type { McpBackend } from './mcp-backend.ts';
 import { ExecutionQueue, PendingExecutions } from './mcp-executions.ts';
 import { createMcpServer } from './mcp-server.ts';
 
-export interface HostedMcpOptions {
+interface HostedMcpOptions {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;
   /** The same, for whoever is about to run code. */
@@ -22,7 +22,7 @@ export interface HostedMcpOptions {
   readonly log: LogLine;
 }
 
-export interface HostedMcp {
+interface HostedMcp {
   fetch(request: Request): Promise<Response>;
   close(): Promise<void>;
 }

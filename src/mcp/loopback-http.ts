@@ -19,14 +19,14 @@ import type { LogLine } from './execution-result.ts';
 import { LegacyConnections } from './legacy-connections.ts';
 import type { ProtocolEra } from './run-code-call.ts';
 
-export interface LoopbackHttpOptions {
+interface LoopbackHttpOptions {
   readonly port: number;
   readonly token: string;
   readonly make: (era: ProtocolEra) => McpServer;
   readonly log: LogLine;
 }
 
-export interface LoopbackHttpServer extends AsyncDisposable {
+interface LoopbackHttpServer extends AsyncDisposable {
   readonly url: string;
 }
 
@@ -78,10 +78,10 @@ async function handleRequest(
   }
 }
 
-export const MCP_PATH = '/mcp';
+const MCP_PATH = '/mcp';
 
 /** The answer to a request that goes no further. */
-export function rejectRequest(request: Request, token: string): Response | undefined {
+function rejectRequest(request: Request, token: string): Response | undefined {
   const tricked =
     hostHeaderValidationResponse(request, localhostAllowedHostnames()) ??
     originValidationResponse(request, localhostAllowedOrigins());
@@ -102,7 +102,7 @@ export function rejectRequest(request: Request, token: string): Response | undef
 const DRAIN_TIMEOUT_MS = 5000;
 
 /** `signal` is aborted when the client has gone before it had its answer. */
-export function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
+function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   const headers = new Headers();
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {
     for (const value of values ?? []) headers.append(name, value);
@@ -117,11 +117,7 @@ export function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Re
   return new Request(url, { method, headers, signal, ...body });
 }
 
-export async function sendWebResponse(
-  response: Response,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-): Promise<void> {
+async function sendWebResponse(response: Response, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   outgoing.writeHead(response.status, Object.fromEntries(response.headers));
   outgoing.flushHeaders();
   if (response.body) {

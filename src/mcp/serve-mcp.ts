@@ -13,7 +13,7 @@ import { PooledMcpBackend, type PooledMcpBackendOptions } from './mcp-backend.ts
 import { createMcpServer } from './mcp-server.ts';
 import type { ProtocolEra } from './run-code-call.ts';
 
-export interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey' | 'log'> {
+interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey' | 'log'> {
   readonly version: string;
   /** Default: the key of the current folder. */
   readonly agentKey?: string | undefined;
@@ -23,7 +23,7 @@ export interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey
   readonly log: LogLine;
 }
 
-export interface McpHttpOptions {
+interface McpHttpOptions {
   /** 0 for any that is free. */
   readonly port: number;
   readonly token?: string | undefined;
@@ -61,12 +61,12 @@ export function agentKeyOfFolder(folder: string): string {
   return `${readable || 'folder'}-${hash}`;
 }
 
-export interface StdioConnection extends AsyncDisposable {
+interface StdioConnection extends AsyncDisposable {
   /** The client has gone. */
   readonly over: Promise<void>;
 }
 
-export function serveOverStdio(factory: McpServerFactory, log: LogLine): StdioConnection {
+function serveOverStdio(factory: McpServerFactory, log: LogLine): StdioConnection {
   const stdout = reserveStdout(process);
   const options = { maxBufferSize: STDIO_DEFAULT_MAX_BUFFER_SIZE };
   const transport = new StdioServerTransport(process.stdin, stdout, options);
@@ -80,7 +80,7 @@ export function serveOverStdio(factory: McpServerFactory, log: LogLine): StdioCo
   return { over, [Symbol.asyncDispose]: () => handle.close() };
 }
 
-export interface OutputStreams {
+interface OutputStreams {
   readonly stdout: Writable;
   readonly stderr: Writable;
 }

@@ -23,7 +23,7 @@ export class AgentPrinter {
   /** The last character of what was said of each, if anything was. */
   readonly #messages = new Map<string, string>();
   readonly #inner = new Set<string>();
-  /** What the agent says went wrong: where the turn ends with an error, that one says it better. */
+  /** The agent's own error text. An error at the end of the turn replaces it. */
   #failure: PrintedLine | undefined;
 
   take(event: AgentLogEvent): PrintedLine[] {

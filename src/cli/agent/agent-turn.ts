@@ -17,7 +17,7 @@ export interface AgentTurnContext {
   readonly terminal: Terminal;
   readonly lines: LineSource;
   readonly json: boolean;
-  /** Aborted where the command leaves: the turn goes on. */
+  /** Aborted when the command leaves; the turn continues. */
   readonly leaving: AbortSignal;
 }
 
@@ -48,7 +48,7 @@ export class AgentTurn {
     this.#context = context;
   }
 
-  /** Gives the exit code. */
+  /** Returns the exit code. */
   async run(prompt: string, options: PromptOptions): Promise<number> {
     const { session, leaving } = this.#context;
     const prompted = session.prompt(prompt, { ...options, signal: this.#stopping.signal });
@@ -68,7 +68,7 @@ export class AgentTurn {
     return EXIT_OF_STATUS[(await prompted.turn).status] ?? Exit.failed;
   }
 
-  /** False where it was asked to stop before: whoever asks again wants to leave. */
+  /** False if a stop was requested before: asking again means to leave. */
   stop(): boolean {
     if (this.#stopping.signal.aborted) return false;
     this.#stop();
@@ -133,7 +133,7 @@ export class AgentTurn {
     for (const over of this.#asked.values()) over.abort();
   }
 
-  /** False where it cannot be decided like that, such as with a pattern that would not allow it. */
+  /** False if the server refuses the decision, such as a pattern that does not match the request. */
   async #decide(id: string, decision: PermissionDecision): Promise<boolean> {
     try {
       await this.#context.session.decidePermission(id, decision);
@@ -144,7 +144,7 @@ export class AgentTurn {
     }
   }
 
-  /** Somebody elsewhere can decide. */
+  /** Another client can decide. */
   async #pointTo({ id }: PersonRequest): Promise<void> {
     const { id: session = 'SESSION' } = this.#context.session;
     await this.#context.terminal.errLines(
@@ -154,7 +154,7 @@ export class AgentTurn {
   }
 
   async #fail(error: unknown): Promise<void> {
-    // The log tells who was faster.
+    // The log says who decided.
     if (error instanceof CellaError && error.code === 'ALREADY_RESOLVED') return;
     await this.#context.terminal.errLines(
       escapeControlsKeepLines(error instanceof Error ? error.message : String(error)),
@@ -173,7 +173,7 @@ class IdleStatus implements Disposable {
   #since = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
-  /** Nothing is told while a person is asked. */
+  /** No status while a question is open. */
   constructor(terminal: Terminal, isAsking: () => boolean) {
     this.#terminal = terminal;
     this.#isAsking = isAsking;
@@ -204,7 +204,7 @@ class IdleStatus implements Disposable {
     // On a line that the agent has begun, there is no room for another.
     if (!this.#isAsking() && this.#terminal.unfinishedLine === '') {
       const seconds = Math.round((Date.now() - this.#since) / 1000);
-      // What cannot be shown here fails again, and is told, with the first output.
+      // A failed write fails again with the first output, and is reported there.
       void this.#terminal.status(`${this.#doing} … ${seconds} s`).catch(() => {});
     }
     this.#wait(TICK_MS);

@@ -13,7 +13,7 @@ export function requireAgentApi<S extends object>(session: S): S & AgentApi {
   });
 }
 
-export function hasAgentApi<S extends object>(session: S): session is S & AgentApi {
+function hasAgentApi<S extends object>(session: S): session is S & AgentApi {
   return 'prompt' in session && typeof session.prompt === 'function';
 }
 
@@ -22,7 +22,7 @@ export function parseAgentName(name: string): string {
   throw new UsageError(`${JSON.stringify(name)} is no name of an agent.`, '`cella agents list` shows those there are.');
 }
 
-/** Refused before the first prompt where it could only fail: there is no such agent, or it is not installed there. */
+/** Throws before the first prompt if there is no such agent, or if it is not installed there. */
 export async function findAgent(session: Pick<AgentApi, 'agents'>, name: string): Promise<string> {
   const wanted = parseAgentName(name);
   const all = await session.agents();

@@ -13,11 +13,11 @@ export type PersonRequest = Extract<AgentLogEvent, { type: 'permission_requested
 interface PromptContext {
   readonly terminal: Pick<Terminal, 'errLines'>;
   readonly lines: LineSource;
-  /** Aborted where somebody else has decided, or the turn is over. */
+  /** Aborted when another client has decided, or when the turn is over. */
   readonly signal: AbortSignal;
 }
 
-/** `leave`: nobody decides here. `stop`: the turn is to stop. */
+/** `leave`: no decision is made here. `stop`: stop the turn. */
 type PersonAnswer = PermissionDecision | 'leave' | 'stop';
 
 const DENIED_REASON = 'the person who was asked did not allow it';
@@ -177,7 +177,7 @@ function withoutEscapes(pattern: string): string {
   return pattern.replaceAll(/\\([\\*?])/g, '$1');
 }
 
-/** All that it is given, but for what stands there already: nobody is to allow what they do not see. */
+/** All other fields of the input: a person must see all of what they allow. */
 function fieldsBeside({ input, summary }: PermissionRequest): string[] {
   return Object.entries(input ?? {}).flatMap(([name, value]) => {
     if (value === summary) return [];

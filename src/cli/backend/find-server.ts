@@ -28,7 +28,7 @@ export interface ServerConnection {
 export class Reach {
   readonly #reached = new Map<string, Promise<ServerConnection | undefined>>();
 
-  /** Undefined where the command does its work itself. */
+  /** Undefined if the command works without a server. */
   server(place: StorageTarget): Promise<ServerConnection | undefined> {
     const key = JSON.stringify([place.server?.url, place.dataDir, place.redis]);
     const known = this.#reached.get(key) ?? findServer(place);
@@ -37,7 +37,7 @@ export class Reach {
   }
 
   async close(): Promise<void> {
-    // One that could not be reached has told whoever asked for it.
+    // Its caller has seen why it could not be reached.
     for (const one of this.#reached.values()) await (await one.catch(() => undefined))?.client.close();
   }
 }
@@ -60,21 +60,21 @@ async function findServerOnFolder(place: StorageTarget): Promise<ServerConnectio
 
 const CONNECT_TIMEOUT_MS = 15_000;
 
-export interface ServerAddress {
+interface ServerAddress {
   readonly url: string;
   readonly token?: string | undefined;
   /** It wins over the token. */
   readonly tokenFile?: string | undefined;
 }
 
-export async function connectToUrl({ url, token: given, tokenFile }: ServerAddress): Promise<Client> {
+async function connectToUrl({ url, token: given, tokenFile }: ServerAddress): Promise<Client> {
   const token = tokenFile === undefined ? given : await readTokenFile(tokenFile);
   if (token !== undefined) return await withConnectTimeout(connect({ url, token }), `The server at ${url}`);
   throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
 }
 
-/** Undefined where there is none. Whether a server still listens at it is another question. */
-export async function findSocket(dataDir: string): Promise<string | undefined> {
+/** Undefined if there is none. A server may no longer listen on it. */
+async function findSocket(dataDir: string): Promise<string | undefined> {
   const socket = join(dataDir, SOCKET_FILE);
   const facts = await lstat(socket).catch(() => undefined); // none was ever started there
   if (!facts?.isSocket()) return undefined;
@@ -86,8 +86,8 @@ export async function findSocket(dataDir: string): Promise<string | undefined> {
   );
 }
 
-/** Undefined where an earlier server has left it there. One that hangs is no reason to work without it: it has its agents. */
-export async function connectToSocket(socket: string, dataDir: string): Promise<Client | undefined> {
+/** Undefined if the socket is stale. A server that hangs is an error: it still holds its kernels. */
+async function connectToSocket(socket: string, dataDir: string): Promise<Client | undefined> {
   try {
     return await withConnectTimeout(connect({ socket }), `The server on ${dataDir}`);
   } catch (error) {
@@ -114,7 +114,7 @@ function mayBeAlive(socket: string): Promise<boolean> {
   return promise.finally(() => probe.destroy());
 }
 
-export async function readTokenFile(file: string): Promise<string> {
+async function readTokenFile(file: string): Promise<string> {
   const text = await readFile(file, 'utf8').catch((error: Error) => {
     throw new UsageError(`The token cannot be read: ${error.message}.`, 'Give --token-file a file that holds one.');
   });

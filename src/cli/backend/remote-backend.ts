@@ -10,7 +10,7 @@ import { shellQuote } from '../format.ts';
 import type { ExplicitFlag } from '../session-options.ts';
 import type { ServerConnection } from './find-server.ts';
 
-/** Whoever cannot answer an approval may leave it to others who use the session. */
+/** `approve` may return undefined, to leave the answer to other clients of the session. */
 type RemoteSessionOptions = Omit<OpenOptions, 'approve'> & Pick<UseOptions, 'approve'>;
 
 export async function openRemoteSession(
@@ -34,13 +34,13 @@ export async function openRemoteSession(
 }
 
 /** The caller's own, by its key. */
-export async function findOwnSession({ client }: ServerConnection, agentKey: string): Promise<SessionInfo | undefined> {
+async function findOwnSession({ client }: ServerConnection, agentKey: string): Promise<SessionInfo | undefined> {
   const { sessions } = await client.sessions.list({ agentKey, owner: client.me.userId, limit: 1 });
   return sessions[0];
 }
 
-/** As a session takes it: a key of nothing but spaces is none. */
-export function normalizeAgentKey(agentKey = ''): string {
+/** As a session takes it: a blank key is `default`. */
+function normalizeAgentKey(agentKey = ''): string {
   return agentKey.trim() === '' ? 'default' : agentKey;
 }
 
@@ -54,7 +54,7 @@ async function findOrCreate(reached: ServerConnection, options: RemoteSessionOpt
   try {
     return await reached.client.sessions.create({ agentKey, ...toCreateRequest(options) });
   } catch (error) {
-    // Somebody has made it meanwhile.
+    // Another process created it meanwhile.
     const taken = error instanceof CellaError && error.code === 'SESSION_CONFLICT';
     const made = taken ? await findOwnSession(reached, agentKey) : undefined;
     if (!made) throw error;
@@ -63,7 +63,7 @@ async function findOrCreate(reached: ServerConnection, options: RemoteSessionOpt
   }
 }
 
-/** What cannot be installed is told, and keeps no code from running. */
+/** A package that cannot be installed is reported, and does not keep code from running. */
 async function installDeps(session: ClientSession, onProgress: OpenOptions['onProgress']): Promise<void> {
   const tell = (text: string) => onProgress?.(text);
   const { failed } = await session.deps.sync({ onProgress: tell });
@@ -72,7 +72,7 @@ async function installDeps(session: ClientSession, onProgress: OpenOptions['onPr
 
 type DisposableNamespaces = NamespacesApi & AsyncDisposable;
 
-/** Things are changed by way of a session: that of the agent, made where there is none. */
+/** Namespaces are changed through the session of the agent, which is created if there is none. */
 export async function openRemoteNamespaces(
   reached: ServerConnection,
   options: NamespaceTarget,
@@ -133,7 +133,7 @@ export function openRemoteCheckpoints(
       await using session = await open();
       return ((await session?.checkpoints()) ?? []).filter(({ kind }) => kind === 'durable');
     },
-    // Whoever runs the server is told of them.
+    // They are reported to the operator of the server.
     damaged: async () => [],
     delete: async (id) => {
       await using session = await open();
@@ -148,7 +148,7 @@ export function openRemoteCheckpoints(
   };
 }
 
-export function createLazyNamespaces(
+function createLazyNamespaces(
   { client }: ServerConnection,
   make: () => Promise<ClientSession>,
 ): NamespacesApi & AsyncDisposable {
@@ -196,7 +196,7 @@ export function createLazyNamespaces(
   };
 }
 
-/** These say how this machine runs code: a server was told when it was started. */
+/** They say how a machine runs code. A server got them when it was started. */
 const SERVER_ONLY_FLAGS: readonly ExplicitFlag[] = [
   '--python',
   '--tools',
@@ -207,10 +207,7 @@ const SERVER_ONLY_FLAGS: readonly ExplicitFlag[] = [
   '--wheels',
 ];
 
-export function rejectServerOnlyFlags(
-  { typed = [] }: NamespaceTarget,
-  { where, sameMachine: here }: ServerConnection,
-): void {
+function rejectServerOnlyFlags({ typed = [] }: NamespaceTarget, { where, sameMachine: here }: ServerConnection): void {
   const mute = typed.find((flag) => SERVER_ONLY_FLAGS.includes(flag));
   if (mute !== undefined) {
     throw new UsageError(
@@ -226,7 +223,7 @@ export function rejectServerOnlyFlags(
 }
 
 /** For a session that is made: with what variables say, too. */
-export function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionWish {
+function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionWish {
   const { cwd, executor, image, sandbox, limits, undo, allowRuntimeDeps } = options;
   return {
     ...(cwd === undefined ? {} : { cwd }),
@@ -240,7 +237,7 @@ export function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionW
 }
 
 /** One that is there is used as it is, unless something else was typed. */
-export function checkSessionConflict(
+function checkSessionConflict(
   { typed = [], ...options }: Omit<OpenOptions, 'approve'>,
   { id, agentKey, settings }: SessionInfo,
 ): void {

@@ -11,7 +11,7 @@ interface Reading {
 
 const MORE = '... ';
 
-/** Undefined where there are no more lines. */
+/** Undefined if there are no more lines. */
 export async function readCell(session: Asked, lines: LineSource, { prompts }: Reading): Promise<string | undefined> {
   for (;;) {
     const complete = (text: string) => completeLine(session, '', text);
@@ -23,7 +23,7 @@ export async function readCell(session: Asked, lines: LineSource, { prompts }: R
   }
 }
 
-/** A cell that begins with these lines. Undefined where it was interrupted; the end of the lines is the end of it. */
+/** A cell that begins with these lines. Undefined if it was interrupted; it ends at the latest with the input. */
 export async function finishCell(
   session: Asked,
   lines: LineSource,
@@ -43,13 +43,13 @@ export async function finishCell(
   return code;
 }
 
-export interface BlockOptions extends Reading {
+interface BlockOptions extends Reading {
   /** Whether an empty line ends a block of these lines. */
   readonly isWhole: (block: string) => Promise<boolean>;
   readonly complete: (before: string, line: string) => ReturnType<typeof completeLine>;
 }
 
-/** Lines up to an empty one. Undefined where they were interrupted, or there are none. */
+/** Lines up to an empty one. Undefined if they were interrupted, or if there are none. */
 export async function readBlock(
   lines: LineSource,
   { prompts, isWhole, complete }: BlockOptions,
@@ -76,7 +76,7 @@ export async function readPythonBlock(
   return await readBlock(lines, { prompts, isWhole, complete });
 }
 
-/** Invalid code counts as whole: running it tells what is wrong. */
+/** Invalid code counts as complete: running it shows what is wrong. */
 async function needsMore(session: Asked, code: string): Promise<boolean> {
   try {
     // A line of spaces, as an indented prompt leaves it, ends a block like an empty one.

@@ -44,7 +44,7 @@ export class CellRunner {
     return this.#running || terminal.interactive;
   }
 
-  /** Undefined where the code could not be run at all, which has been told. */
+  /** Undefined if the code could not be run at all; the failure has been printed. */
   async run(code: string): Promise<ResultEvent | undefined> {
     const { terminal, json = false } = this.#options;
     this.#running = true;
@@ -125,7 +125,7 @@ export async function hintMissingPackages(
   terminal: Terminal,
 ): Promise<void> {
   if (error?.name !== 'ModuleNotFoundError') return;
-  // The traceback has told the failure; whoever cannot be asked has nothing to add.
+  // The traceback is printed already. Without a status there is no hint.
   const status = await session.deps.status().catch(() => undefined);
   if (!status || status.installed) return;
   const flag = session.executor === 'subprocess' ? '' : ` --executor ${session.executor}`;

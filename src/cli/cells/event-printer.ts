@@ -25,7 +25,7 @@ export async function printEvent(terminal: Terminal, event: ExecutionEvent): Pro
     case 'progress':
       return await terminal.status(event.text);
     case 'input_request':
-      // Whoever answers shows the prompt.
+      // The prompter shows the prompt.
       return;
     case 'result':
       return await printResult(terminal, event);
@@ -87,7 +87,7 @@ function describeDeath(death: Death): string {
   return `cella: ${death.message}\n${adviceFor(death.code)}`;
 }
 
-/** The text form where there is one; of anything else, what it is and how large. */
+/** The text form if there is one; otherwise the type and size of each form. */
 export function formatBundle(data: MimeBundle): string {
   const plain = data['text/plain'];
   const others = Object.entries(data).filter(([type]) => type !== 'text/plain');

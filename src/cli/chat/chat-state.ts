@@ -29,7 +29,7 @@ export interface ChatState {
   readonly autoPy: boolean;
   readonly terminal: Terminal;
   readonly json: boolean;
-  /** Aborted where the chat is left. */
+  /** Aborted when the chat ends. */
   readonly leaving: AbortSignal;
   /** The coding agent that lines are for that are no command. */
   agent: ChosenAgent | undefined;
@@ -53,7 +53,7 @@ interface ChosenAgent {
 export interface UndoEntry {
   /** As it was typed. */
   readonly line: string;
-  /** It only looked, so that nobody thinks of it as something to undo. */
+  /** It changed nothing, so there is nothing to undo. */
   readonly readOnly: boolean;
 }
 
@@ -67,7 +67,7 @@ export function pushUndo(state: ChatState, cell: UndoEntry): void {
   if (state.undoStack.length > MAX_UNDO) state.undoStack.shift();
 }
 
-/** What a program is told. `command` is the one that is answered. */
+/** A reply as JSON. `command` is the command that it answers. */
 interface ChatReply {
   readonly command: string;
   readonly [fact: string]: unknown;
@@ -90,7 +90,7 @@ export class ChatOutput {
     return new CommandOutput(this.#terminal, { json: this.#json, shape, successToStderr: true });
   }
 
-  /** What was asked for. */
+  /** The result that was asked for. */
   async result(reply: ChatReply, text: string): Promise<void> {
     await this.#report.result(reply, text);
   }

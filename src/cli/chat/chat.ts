@@ -17,17 +17,17 @@ import { complete, findCommand, parseLine } from './chat-commands.ts';
 import { type ChatOutcome, ChatOutput, type ChatState, MAX_UNDO } from './chat-state.ts';
 import { promptAgent, runPython } from './code-commands.ts';
 
-export interface ChatRequest {
+interface ChatRequest {
   /** Without an agent key, the chat has an agent of its own, which ends with it. */
   readonly session: OpenOptions;
-  /** The flags that say where things are kept, to be typed again. */
+  /** The target flags, as they can be typed again. */
   readonly placeFlags: string;
   readonly version: string;
   readonly autoSh: boolean;
   readonly autoPy: boolean;
   /** The coding agent that takes plain lines. */
   readonly agent: string | undefined;
-  /** A profile of whoever chats, for every prompt. */
+  /** A profile of the user, for every prompt. */
   readonly profile: string | undefined;
   readonly json: boolean;
 }
@@ -95,9 +95,9 @@ async function greet(state: ChatState, { version, json }: ChatRequest, terminal:
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n\n');
 }
 
-/** Line by line, until there is none or one asks to leave. */
+/** Line by line, until the input ends or a line leaves the chat. */
 async function converse(state: ChatState, terminal: Terminal): Promise<number> {
-  // What cannot be shown here fails again, and is told, at the next prompt or result.
+  // A failed write fails again at the next prompt or result, and is reported there.
   state.cells.showBackground().catch(() => {});
   const prompt = state.interactive ? terminal.styled('chat> ', 'bold') : '';
   for (let last: ChatOutcome = 'done'; ; ) {
@@ -122,7 +122,7 @@ async function take(state: ChatState, text: string): Promise<ChatOutcome> {
   }
 }
 
-/** A line that is no command is for the agent of the session, where one works there. */
+/** A line without a command is a prompt, if a coding agent is chosen. */
 async function takeText(state: ChatState, text: string): Promise<ChatOutcome> {
   const { session, lines, interactive: prompts } = state;
   if (state.agent) return await promptAgent(state, text);

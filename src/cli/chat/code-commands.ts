@@ -17,7 +17,7 @@ export async function py(state: ChatState, argument: string): Promise<ChatOutcom
     argument === ''
       ? await readPythonBlock(session, lines, { prompts })
       : await finishCell(session, lines, argument, { prompts });
-  // Whoever interrupts a block, or types none, has seen that nothing runs.
+  // An interrupted or empty block runs nothing.
   return code === undefined ? 'done' : await runPython(state, code);
 }
 
@@ -97,7 +97,7 @@ async function isConfirmed(state: ChatState, command: string): Promise<boolean> 
   return false;
 }
 
-/** `/agent` tells who it is, `/agent NAME [MODE]` chooses, `/agent off` ends it. */
+/** `/agent` shows the agent, `/agent NAME [MODE]` chooses one, `/agent off` chooses none. */
 export async function agent(state: ChatState, argument: string): Promise<ChatOutcome> {
   const [name, mode, ...more] = argument.split(/\s+/).filter((word) => word !== '');
   if (more.length > 0) throw new UsageError('/agent takes a name and a mode.', 'Type /agent claude auto-edit.');
@@ -106,7 +106,7 @@ export async function agent(state: ChatState, argument: string): Promise<ChatOut
     const wanted = modeOf(mode);
     const session = requireAgentApi(state.session);
     state.agent = { name: await findAgent(session, name), mode: wanted };
-    // Ready when the first line is typed; why it could not be is told with that.
+    // Starts the agent early. If that fails, the first prompt reports why.
     void session.warmAgent(state.agent.name).catch(() => {});
   }
   const { agent: chosen } = state;

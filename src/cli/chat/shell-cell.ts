@@ -74,10 +74,10 @@ export function shellCell(command: string): string {
   return tagCell('sh', command, `__import__("builtins").exec(${JSON.stringify(RUN)}, {"command": ${quoted}})`);
 }
 
-/** Where the code works, written to stdout as the bytes that it is. */
+/** Prints the working directory as raw bytes. */
 export const cwdCell = '# /cwd\n(lambda os: os.write(1, os.fsencode(os.getcwd()) + b"\\n"))(__import__("os"));';
 
-/** A cell as a person has typed it; undefined where nobody has. */
+/** The line that a person typed for this cell; undefined if it was not typed. */
 export function cellToLine(code: string): string | undefined {
   if (code === cwdCell) return undefined;
   return taggedLine(code) ?? code;
@@ -90,7 +90,7 @@ export function tagCell(command: string, line: string, code: string): string {
 
 const MARK = /^# \/(sh|deps|skills) ("[^\n]*")\n/;
 
-/** What was typed; undefined where the code has no mark. */
+/** The line that was typed; undefined if the code has no tag. */
 function taggedLine(code: string): string | undefined {
   const [, command, quoted] = MARK.exec(code) ?? [];
   if (command === undefined || quoted === undefined) return undefined;

@@ -58,14 +58,14 @@ const columns = [
   { title: 'WHERE' },
 ];
 
-export async function install(
+async function install(
   request: AgentProgramRequest,
   programs: AgentProgramCommands,
   report: CommandOutput,
   signal: AbortSignal,
 ): Promise<number> {
   const onProgress = (text: string) => {
-    // What cannot be shown here fails again, and is told, with the result.
+    // A failed write fails again with the result, and is reported there.
     if (!report.json) void report.terminal.status(text).catch(() => {});
   };
   const installed = await programs.installAgent(request, { signal, onProgress });
@@ -75,7 +75,7 @@ export async function install(
   return Exit.ok;
 }
 
-export async function list(dataDir: string, programs: AgentProgramCommands, report: CommandOutput): Promise<number> {
+async function list(dataDir: string, programs: AgentProgramCommands, report: CommandOutput): Promise<number> {
   const agents = await programs.listAgentPrograms(dataDir);
   await report.table({ dataDir, agents }, columns, agents.flatMap(toRows));
   for (const { agent, installed } of agents.filter(({ ready }) => !ready)) {
@@ -93,7 +93,7 @@ function toRows({ agent, version: tested, used, installed }: AgentProgramEntry):
   });
 }
 
-export async function remove(
+async function remove(
   request: AgentProgramRequest,
   programs: AgentProgramCommands,
   report: CommandOutput,
@@ -104,7 +104,7 @@ export async function remove(
   return Exit.ok;
 }
 
-export const help = {
+const help = {
   agents: `
 Examples:
   $ cella agents list              which coding agents there are, and which are installed

@@ -60,13 +60,13 @@ export function addCheckpoints(define: DefineCommand, context: ProgramContext, d
 
 type Context = CommandContext & StorageAccess;
 
-export interface CheckpointsRequest {
+interface CheckpointsRequest {
   readonly agentKey: string;
   readonly place: StorageTarget;
   readonly json: boolean;
 }
 
-export interface SessionRequest extends CheckpointsRequest {
+interface SessionRequest extends CheckpointsRequest {
   readonly session: OpenOptions;
 }
 
@@ -85,7 +85,7 @@ const columns: readonly Column[] = [
   { title: 'PYTHON' },
 ];
 
-export async function list(request: CheckpointsRequest, context: Context): Promise<number> {
+async function list(request: CheckpointsRequest, context: Context): Promise<number> {
   const { terminal } = context;
   const shelf = await openCatalog(request, context);
   const [checkpoints, damaged] = [await shelf.list(), await shelf.damaged()];
@@ -106,7 +106,7 @@ export async function list(request: CheckpointsRequest, context: Context): Promi
   return Exit.ok;
 }
 
-export async function show(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
+async function show(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
   const checkpoint = await find(request, wanted, context);
   if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
   const { id, createdAt, execution, python = '', bytes = 0, saved = [], lost = [] } = checkpoint;
@@ -125,7 +125,7 @@ export async function show(request: CheckpointsRequest, wanted: string, context:
   return Exit.ok;
 }
 
-export async function create(request: SessionRequest, name: string, context: Context): Promise<number> {
+async function create(request: SessionRequest, name: string, context: Context): Promise<number> {
   await requireAgent(request, context);
   return await withSession(request.session, context, async (session) => {
     const checkpoint = await session.checkpoint({ name, durable: true });
@@ -139,7 +139,7 @@ export async function create(request: SessionRequest, name: string, context: Con
   });
 }
 
-export async function restore(request: SessionRequest, wanted: string, context: Context): Promise<number> {
+async function restore(request: SessionRequest, wanted: string, context: Context): Promise<number> {
   const { id } = await find(request, wanted, context);
   return await withSession(request.session, context, async (session) => {
     const { checkpoint, restored = [], lost = [] } = await session.restore(id);
@@ -154,7 +154,7 @@ export async function restore(request: SessionRequest, wanted: string, context: 
   });
 }
 
-export async function remove(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
+async function remove(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
   const shelf = await openCatalog(request, context);
   const damaged = (await shelf.damaged()).find(({ id }) => id === wanted);
   const checkpoint = damaged ?? (await find(request, wanted, context));

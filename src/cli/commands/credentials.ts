@@ -52,7 +52,7 @@ const columns: readonly Column[] = [
   { title: 'SET', align: 'right' },
 ];
 
-export async function set(
+async function set(
   client: Client,
   provider: Provider,
   user: string | undefined,
@@ -71,7 +71,7 @@ export async function set(
   return Exit.ok;
 }
 
-export async function list(client: Client, user: string | undefined, report: CommandOutput): Promise<number> {
+async function list(client: Client, user: string | undefined, report: CommandOutput): Promise<number> {
   const credentials = await client.credentials.list({ user });
   const rows = credentials.map(({ provider, userName, createdAt, updatedAt }) => [
     provider,
@@ -84,7 +84,7 @@ export async function list(client: Client, user: string | undefined, report: Com
   return Exit.ok;
 }
 
-export async function remove(
+async function remove(
   client: Client,
   provider: Provider,
   user: string | undefined,
@@ -95,7 +95,7 @@ export async function remove(
   return Exit.ok;
 }
 
-export async function rotate(client: Client, report: CommandOutput): Promise<number> {
+async function rotate(client: Client, report: CommandOutput): Promise<number> {
   const rotation = await client.credentials.rotate();
   const { rotated, left } = rotation;
   const what = rotated === 1 ? 'One credential is' : `${rotated} credentials are`;
@@ -109,7 +109,7 @@ export async function rotate(client: Client, report: CommandOutput): Promise<num
 const MOST_BYTES = 64 * 1024;
 
 /** Without the line end behind it. Undefined where whoever was asked has thought better of it. */
-export async function readSecret(terminal: Terminal, prompt: string): Promise<string | undefined> {
+async function readSecret(terminal: Terminal, prompt: string): Promise<string | undefined> {
   return terminal.interactive ? await typed(terminal, prompt) : await piped(terminal);
 }
 
@@ -136,7 +136,7 @@ async function piped({ stdin }: Terminal): Promise<string> {
   return Buffer.concat(chunks).toString('utf8').trim();
 }
 
-export const help = {
+const help = {
   credentials: `
 Examples:
   $ cella credentials set anthropic                     asks for the key, and does not show it

@@ -65,7 +65,7 @@ export type Change = (options: { signal: AbortSignal; onProgress: (text: string)
 export async function change(work: Change, report: CommandOutput, signal: AbortSignal): Promise<number> {
   const { terminal, json } = report;
   const onProgress = (text: string) => {
-    // What cannot be shown here fails again, and is told, with the result.
+    // A failed write fails again with the result, and is reported there.
     if (!json) void terminal.status(text).catch(() => {});
   };
   const { installed, failed, removed, note } = await work({ signal, onProgress });

@@ -72,7 +72,7 @@ export interface DoctorReport {
   readonly layers: readonly DoctorCheck[];
 }
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly json: boolean;
   readonly noColor?: boolean;
 }

@@ -37,7 +37,7 @@ export function addFork(define: DefineCommand, context: ProgramContext, done: Do
 
 import { hasAgent, requireAgent } from './ps.ts';
 
-export interface ForkRequest {
+interface ForkRequest {
   readonly agentKey: string;
   readonly fork: string;
   readonly place: StorageTarget;

@@ -21,7 +21,7 @@ interface BuildFlags extends Flags {
   readonly base?: string;
   readonly name?: string;
   readonly with?: readonly string[];
-  /** False where `--no-packages` was given. */
+  /** False if `--no-packages` was given. */
   readonly packages: boolean;
   readonly python?: string;
   readonly data?: string;
@@ -78,14 +78,14 @@ const columns = [
   { title: 'ID' },
 ];
 
-export async function build(
+async function build(
   request: ImageRequest,
   images: ImageCommands,
   report: CommandOutput,
   signal: AbortSignal,
 ): Promise<number> {
   const onProgress = (text: string) => {
-    // What cannot be shown here fails again, and is told, with the result.
+    // A failed write fails again with the result, and is reported there.
     if (!report.json) void report.terminal.status(text).catch(() => {});
   };
   const image = await images.buildImage(request, { signal, onProgress });
@@ -100,7 +100,7 @@ export async function build(
   return Exit.ok;
 }
 
-export async function list(engine: string | undefined, images: ImageCommands, report: CommandOutput): Promise<number> {
+async function list(engine: string | undefined, images: ImageCommands, report: CommandOutput): Promise<number> {
   const found = await images.listImages(engine);
   if (found.length === 0) {
     await report.empty({ images: [] }, 'Cella has made no images here. `cella image build` makes one.');
@@ -114,7 +114,7 @@ export async function list(engine: string | undefined, images: ImageCommands, re
   return Exit.ok;
 }
 
-export async function remove(
+async function remove(
   name: string,
   engine: string | undefined,
   images: ImageCommands,
@@ -125,7 +125,7 @@ export async function remove(
   return Exit.ok;
 }
 
-export const help = {
+const help = {
   image: `
 Examples:
   $ cella image build                      from the Python of this machine; no registry is asked

@@ -98,13 +98,13 @@ const ruleColumns: readonly Column[] = [
   { title: 'MADE', align: 'right' },
 ];
 
-export interface PermissionFilter {
+interface PermissionFilter {
   readonly session: string | undefined;
   /** Also those that are over. */
   readonly all: boolean;
 }
 
-export async function list(client: Client, { session, all }: PermissionFilter, report: CommandOutput): Promise<number> {
+async function list(client: Client, { session, all }: PermissionFilter, report: CommandOutput): Promise<number> {
   const sessions = session === undefined ? await everySession(client) : [await findSession(client, session)];
   const state = all ? {} : ({ state: 'pending' } as const);
   const permissions: (PermissionInfo & { agentKey: string })[] = [];
@@ -117,7 +117,7 @@ export async function list(client: Client, { session, all }: PermissionFilter, r
   return Exit.ok;
 }
 
-export async function decide(
+async function decide(
   client: Client,
   { session, id, decision }: { session: string; id: string; decision: PermissionDecision },
   report: CommandOutput,
@@ -131,7 +131,7 @@ export async function decide(
 
 const EVERYWHERE = 'No rule holds in all sessions. `--session SESSION` shows those of one.';
 
-export async function listRules(client: Client, session: string | undefined, report: CommandOutput): Promise<number> {
+async function listRules(client: Client, session: string | undefined, report: CommandOutput): Promise<number> {
   const rules = await rulesOf(client, session);
   const rows = rules.map((rule) => [rule.id, rule.tool, describePattern(rule), formatAgo(rule.createdAt)]);
   if (rules.length === 0)
@@ -140,13 +140,13 @@ export async function listRules(client: Client, session: string | undefined, rep
   return Exit.ok;
 }
 
-export async function addRule(client: Client, rule: NewRule, report: CommandOutput): Promise<number> {
+async function addRule(client: Client, rule: NewRule, report: CommandOutput): Promise<number> {
   const made = await client.permissionRules.add(rule);
   await report.success(made, `Allowed for good: ${escapeControls(made.tool)} ${describePattern(made)} (${made.id})`);
   return Exit.ok;
 }
 
-export async function removeRule(
+async function removeRule(
   client: Client,
   { id, session }: { id: string; session: string | undefined },
   report: CommandOutput,
@@ -178,7 +178,7 @@ function rowOf(permission: PermissionInfo & { readonly agentKey: string }): stri
   return [id, agentKey, tool, what, resolution?.outcome ?? state, formatAgo(requestedAt), session];
 }
 
-export const help = {
+const help = {
   permissions: `
 Examples:
   $ cella permissions list                          what waits for you, in all your sessions

@@ -43,7 +43,7 @@ export function addProfiles(define: DefineCommand, context: ProgramContext, done
 
 const columns: readonly Column[] = [{ title: 'NAME' }, { title: 'SET', align: 'right' }, { title: 'HOLDS' }];
 
-export async function list(client: Client, report: CommandOutput): Promise<number> {
+async function list(client: Client, report: CommandOutput): Promise<number> {
   const profiles = await client.profiles.list();
   const rows = profiles.map(({ name, updatedAt, profile }) => [name, formatAgo(updatedAt), holds(profile)]);
   if (rows.length > 0) await report.table({ profiles }, columns, rows);
@@ -51,7 +51,7 @@ export async function list(client: Client, report: CommandOutput): Promise<numbe
   return Exit.ok;
 }
 
-export async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
   const named = await client.profiles.get(name);
   await report.result(named, stringify(named.profile).trimEnd());
   return Exit.ok;
@@ -74,7 +74,7 @@ export async function set(
   return Exit.ok;
 }
 
-export async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
   await client.profiles.delete(name);
   await report.success({ deleted: name }, `Deleted ${name}.`);
   return Exit.ok;
@@ -101,7 +101,7 @@ function holds({ systemPrompt, ...named }: AgentProfile): string {
 const MOST_ALIASES = 100;
 const advice = 'Run `cella profiles set --help` to see one.';
 
-export function readProfile(text: string, from: string): AgentProfile {
+function readProfile(text: string, from: string): AgentProfile {
   const where = from === '-' ? 'The text on stdin' : from;
   try {
     return parseProfile(valueIn(text, where));
@@ -161,7 +161,7 @@ It takes the place of the one before, whole. A file of the profile never takes t
 workspace has. Programs of MCP servers run in the agent's own sandbox. What is in a profile is no secret
 from the agent: keys of model providers belong into \`cella credentials\`.`;
 
-export const help = {
+const help = {
   profiles: `
 Examples:
   $ cella profiles set reviewer --from reviewer.yaml

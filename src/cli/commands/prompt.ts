@@ -65,7 +65,7 @@ export function addAgent(define: DefineCommand, context: ProgramContext, done: D
     });
 }
 
-export interface AgentRequest {
+interface AgentRequest {
   readonly prompt: string;
   /** By its id or agent key; without one, that of the agent key, made where there is none. */
   readonly session: string | undefined;
@@ -111,7 +111,7 @@ async function sessionFor(
   return await client.session(id, use);
 }
 
-export const help = {
+const help = {
   agent: `
 Examples:
   $ cella agent 'Write tests for src/price.py and run them'

@@ -23,7 +23,7 @@ export function addRepl(define: DefineCommand, context: ProgramContext, done: Do
   });
 }
 
-export interface ReplRequest {
+interface ReplRequest {
   readonly session: OpenOptions;
   readonly version: string;
 }
@@ -67,7 +67,7 @@ interface Desk {
 
 /** Reads and runs until there is nothing more to read, or the code leaves with SystemExit. */
 async function work(session: SessionApi, { cells, lines, terminal }: Desk): Promise<number> {
-  // What cannot be shown here fails again, and is told, at the next prompt or result.
+  // A failed write fails again at the next prompt or result, and is reported there.
   cells.showBackground().catch(() => {});
   for (let failed = false; ; ) {
     const cell = await readCell(session, lines, { prompts: terminal.interactive });

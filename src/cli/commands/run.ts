@@ -47,7 +47,7 @@ export function addRun(define: DefineCommand, context: ProgramContext, done: Don
     });
 }
 
-export interface RunRequest {
+interface RunRequest {
   readonly source: Source;
   readonly session: OpenOptions;
   readonly timeoutMs: number;
@@ -156,14 +156,14 @@ Exit codes:
   124    --timeout was over               129, 143  ended by SIGHUP, SIGTERM
   Where the code calls sys.exit(n), the exit code is n.`;
 
-export type Source =
+type Source =
   | { readonly kind: 'code'; readonly code: string }
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'stdin' };
 
 const howTo = "Give code with -c, a file's name, or - to read the program from stdin; see `cella run --help`.";
 
-export function chooseSource(file: string | undefined, code: string | undefined): Source {
+function chooseSource(file: string | undefined, code: string | undefined): Source {
   if (file !== undefined && code !== undefined) {
     throw new UsageError(
       `Both -c and the file ${JSON.stringify(file)} are given, and only one program can run.`,

@@ -51,7 +51,7 @@ function describeStatus(told: ServerStatus): string[] {
   return facts.map(([title, text]) => `${title.padEnd(9)} ${escapeControls(text)}`);
 }
 
-export interface StopRequest {
+interface StopRequest {
   readonly dataDir: string;
   /** Without a grace for what runs. */
   readonly now: boolean;
@@ -188,7 +188,7 @@ function stuckError(dataDir: string, { pid }: Pick<ServerLockHolder, 'pid'>, wha
 const PROBE_TIMEOUT_MS = 3000;
 const ANSWER_TIMEOUT_MS = 15_000;
 
-export type RunningServer =
+type RunningServer =
   | { readonly kind: 'answers'; readonly client: Client }
   /** A process has the folder, and nobody answers at its socket: it starts, ends, or hangs. */
   | { readonly kind: 'silent'; readonly holder: ServerLockHolder }
@@ -196,7 +196,7 @@ export type RunningServer =
   | { readonly kind: 'none'; readonly left: boolean };
 
 /** A file that tells of a server proves nothing, for its process may have ended: only an answer or the lock does. */
-export async function findRunningServer(dataDir: string, watch: FolderWatch): Promise<RunningServer> {
+async function findRunningServer(dataDir: string, watch: FolderWatch): Promise<RunningServer> {
   const socket = join(dataDir, SOCKET_FILE);
   try {
     return { kind: 'answers', client: await withAnswerTimeout(connect({ socket }), socket, watch) };
@@ -222,7 +222,7 @@ export async function withAnswerTimeout(
   });
 }
 
-export function describeNoServer(dataDir: string, { left }: { readonly left: boolean }): string {
+function describeNoServer(dataDir: string, { left }: { readonly left: boolean }): string {
   const before = left ? ' The last one ended without tidying up, which does no harm.' : '';
   return `No server runs on ${dataDir}.${before}`;
 }

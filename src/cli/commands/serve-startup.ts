@@ -22,7 +22,7 @@ const ROOT_RISKS: Readonly<Record<string, string>> = {
 };
 
 /** What the operator should know of what members may; nothing where the server does not run as root. */
-export function rootWarnings(membersMay: readonly string[] = [], isRoot = process.getuid?.() === 0): string[] {
+function rootWarnings(membersMay: readonly string[] = [], isRoot = process.getuid?.() === 0): string[] {
   return membersMay.flatMap((privilege) => {
     const what = isRoot ? ROOT_RISKS[privilege] : undefined;
     if (what === undefined) return [];

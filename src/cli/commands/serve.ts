@@ -108,11 +108,7 @@ function createOutput({ json = false }: Flags, { terminal }: ProgramContext): Co
 const HEAP_GROWING_PERCENT = 200;
 
 /** The first signal ends it in good order, the second at once. `readyFd` is where a parent waits to hear of it. */
-export async function serveForeground(
-  request: ServeRequest,
-  context: ProgramContext,
-  readyFd?: number,
-): Promise<number> {
+async function serveForeground(request: ServeRequest, context: ProgramContext, readyFd?: number): Promise<number> {
   // A program that runs this command inside has its own signals and its own memory.
   if (context.signals === process) {
     endAtSecondSignal();
@@ -134,7 +130,7 @@ export async function serveForeground(
   }
 }
 
-export const help = {
+const help = {
   serve: `
 Examples:
   $ cella serve                                       at http://127.0.0.1:7710, for this machine

@@ -8,7 +8,7 @@ import { Exit } from '../command-errors.ts';
 import { escapeControls, keepColours } from '../format.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
-export interface LogsRequest {
+interface LogsRequest {
   readonly name: string;
   readonly after: number;
   readonly follow: boolean;

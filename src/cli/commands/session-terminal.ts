@@ -5,7 +5,7 @@ import type { Client, Terminal, TerminalExit, TerminalSize } from '../../client/
 import { findSession } from '../backend/find-server.ts';
 import type { Terminal as OwnTerminal, TerminalInput, TerminalOutput } from '../terminal/terminal.ts';
 
-export interface TerminalRequest {
+interface TerminalRequest {
   readonly name: string;
   /** Empty for the shell. */
   readonly argv: readonly string[];

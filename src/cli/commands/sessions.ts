@@ -131,12 +131,12 @@ const columns: readonly Column[] = [
   { title: 'LABELS' },
 ];
 
-export interface SessionFilter {
+interface SessionFilter {
   readonly labels: Readonly<Record<string, string>>;
   readonly state?: SessionInfo['state'];
 }
 
-export async function list(client: Client, { labels, state }: SessionFilter, report: CommandOutput): Promise<number> {
+async function list(client: Client, { labels, state }: SessionFilter, report: CommandOutput): Promise<number> {
   const sessions: SessionInfo[] = [];
   for await (const session of client.sessions.all({ labels, ...(state === undefined ? {} : { state }) })) {
     sessions.push(session);
@@ -162,7 +162,7 @@ function nameIn(userId: string): string {
   return userId.replace(/~.*$/, '');
 }
 
-export async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
   const session = await findSession(client, name);
   const { id, agentKey, state, queued, ownerId, labels, shares, settings, forkOf, createdAt, updatedAt } = session;
   const facts: readonly (readonly [string, string | undefined])[] = [
@@ -185,7 +185,7 @@ export async function show(client: Client, name: string, report: CommandOutput):
   return Exit.ok;
 }
 
-export async function confirm(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function confirm(client: Client, name: string, report: CommandOutput): Promise<number> {
   const found = await findSession(client, name);
   const { id } = found;
   if (!found.unconfirmed) {
@@ -203,7 +203,7 @@ export async function confirm(client: Client, name: string, report: CommandOutpu
   return Exit.ok;
 }
 
-export async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
   const { id, agentKey } = await findSession(client, name);
   await client.sessions.delete(id);
   await report.success({ deleted: id, agentKey }, `Deleted ${id} (${escapeControls(agentKey)}).`);
@@ -221,7 +221,7 @@ function labelsToText(labels: SessionInfo['labels']): string {
     .join(' ');
 }
 
-export const help = {
+const help = {
   sessions: `
 Examples:
   $ cella sessions list                               those of the server on this machine

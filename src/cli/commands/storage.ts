@@ -79,7 +79,7 @@ function parseKinds(text: string): CopyKind[] {
 
 const columns = [{ title: 'KIND' }, { title: 'NAME' }, { title: 'SIZE', align: 'right' as const }];
 
-export async function list(place: StorageTarget, stores: StorageAccess, report: CommandOutput): Promise<number> {
+async function list(place: StorageTarget, stores: StorageAccess, report: CommandOutput): Promise<number> {
   const { tools, skills, artifacts, deps } = await stores.listStore(place);
   const facts = { storage: formatStorageUrl(place), tools, skills, artifacts, deps };
   const rows = [
@@ -93,7 +93,7 @@ export async function list(place: StorageTarget, stores: StorageAccess, report: 
   return Exit.ok;
 }
 
-export interface CopyRequest {
+interface CopyRequest {
   readonly from: StorageTarget;
   readonly to: StorageTarget;
   readonly kinds: readonly CopyKind[];
@@ -101,12 +101,12 @@ export interface CopyRequest {
   readonly overwrite: boolean;
 }
 
-export async function copy(request: CopyRequest, stores: StorageAccess, report: CommandOutput): Promise<number> {
+async function copy(request: CopyRequest, stores: StorageAccess, report: CommandOutput): Promise<number> {
   const { from, to, names, ...how } = request;
   if (isSameStorage(from, to)) throw new UsageError('Both storages are the same.', 'Name another one.');
   checkSourceFolder(from);
   const onProgress = (text: string) => {
-    // What cannot be shown here fails again, and is told, with the result.
+    // A failed write fails again with the result, and is reported there.
     if (!report.json && report.terminal.stderrIsScreen) void report.terminal.status(text).catch(() => {});
   };
   const transfer = { ...how, ...(names === undefined ? {} : { names }), onProgress };
@@ -156,7 +156,7 @@ const same = `
 What has the same name there stays as it is, and is told, unless --overwrite is given. With names, a
 command that finds none of them has the exit code 1.`;
 
-export const help = {
+const help = {
   store: `
 Examples:
   $ cella store list

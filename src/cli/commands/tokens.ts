@@ -71,7 +71,7 @@ const columns: readonly Column[] = [
   { title: 'ENDS' },
 ];
 
-export interface CreateTokenRequest {
+interface CreateTokenRequest {
   readonly name: string;
   readonly user?: string;
   readonly scopes?: Scope[];
@@ -79,7 +79,7 @@ export interface CreateTokenRequest {
   readonly expires?: number;
 }
 
-export async function list(client: Client, user: string | undefined, report: CommandOutput): Promise<number> {
+async function list(client: Client, user: string | undefined, report: CommandOutput): Promise<number> {
   const tokens = await client.tokens.list({ user });
   if (tokens.length === 0) await report.empty({ tokens }, 'There is no token. `cella tokens create` makes one.');
   const rows = tokens.map(({ id, userName, name, scopes, createdAt, lastUsedAt, expiresAt }) => [
@@ -96,7 +96,7 @@ export async function list(client: Client, user: string | undefined, report: Com
 }
 
 /** The secret alone is on stdout, for a file or a variable. */
-export async function create(client: Client, wish: CreateTokenRequest, report: CommandOutput): Promise<number> {
+async function create(client: Client, wish: CreateTokenRequest, report: CommandOutput): Promise<number> {
   const { name, user, scopes, expires } = wish;
   const made = await client.tokens.create({
     name,
@@ -112,13 +112,13 @@ export async function create(client: Client, wish: CreateTokenRequest, report: C
   return Exit.ok;
 }
 
-export async function revoke(client: Client, id: string, report: CommandOutput): Promise<number> {
+async function revoke(client: Client, id: string, report: CommandOutput): Promise<number> {
   await client.tokens.revoke(id);
   await report.success({ revoked: id }, `Revoked ${id}.`);
   return Exit.ok;
 }
 
-export const help = {
+const help = {
   tokens: `
 Examples:
   $ cella tokens create --name ci --scopes manage --expires 90d > ci-token

@@ -249,7 +249,7 @@ export async function callTool(tools: ToolsApi, request: ToolWords, report: Comm
     ...(recipe === undefined ? {} : { recipe }),
     ...(signal === undefined ? {} : { signal }),
     onProgress: (text) => {
-      // What cannot be shown here fails again, and is told, with the result.
+      // A failed write fails again with the result, and is reported there.
       if (!report.json) void report.terminal.status(text).catch(() => {});
     },
   });

@@ -85,11 +85,11 @@ const columns: readonly Column[] = [
   { title: 'QUOTAS' },
 ];
 
-export interface UserChange extends QuotaFlags {
+interface UserChange extends QuotaFlags {
   readonly role?: Role;
 }
 
-export async function list(client: Client, report: CommandOutput): Promise<number> {
+async function list(client: Client, report: CommandOutput): Promise<number> {
   const users: User[] = [];
   for await (const user of client.users.all()) users.push(user);
   const rows = users.map(({ name, role, disabled, createdAt, quotas }) => [
@@ -103,13 +103,13 @@ export async function list(client: Client, report: CommandOutput): Promise<numbe
   return Exit.ok;
 }
 
-export async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
   const user = await client.users.get(name);
   await report.result(user, linesOf(user).join('\n'));
   return Exit.ok;
 }
 
-export async function add(client: Client, name: string, flags: UserChange, report: CommandOutput): Promise<number> {
+async function add(client: Client, name: string, flags: UserChange, report: CommandOutput): Promise<number> {
   const { role } = flags;
   const quotas = quotasOf(flags);
   const user = await client.users.create({ name, ...(role ? { role } : {}), ...(quotas ? { quotas } : {}) });
@@ -118,7 +118,7 @@ export async function add(client: Client, name: string, flags: UserChange, repor
   return Exit.ok;
 }
 
-export async function set(client: Client, name: string, flags: UserChange, report: CommandOutput): Promise<number> {
+async function set(client: Client, name: string, flags: UserChange, report: CommandOutput): Promise<number> {
   const { role } = flags;
   const { quotas: before, id } = await client.users.get(name);
   const quotas = quotasOf(flags, before);
@@ -133,25 +133,20 @@ export async function set(client: Client, name: string, flags: UserChange, repor
   return Exit.ok;
 }
 
-export async function turn(
-  client: Client,
-  name: string,
-  verb: 'disable' | 'enable',
-  report: CommandOutput,
-): Promise<number> {
+async function turn(client: Client, name: string, verb: 'disable' | 'enable', report: CommandOutput): Promise<number> {
   const user = await client.users.update(name, { disabled: verb === 'disable' });
   await report.success(user, `${user.name} is ${verb}d.`);
   return Exit.ok;
 }
 
-export async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
   const { id, name: called } = await client.users.get(name);
   await client.users.delete(id);
   await report.success({ deleted: id, name: called }, `Removed ${called} with its sessions and tokens.`);
   return Exit.ok;
 }
 
-export async function logout(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function logout(client: Client, name: string, report: CommandOutput): Promise<number> {
   const { id, name: called } = await client.users.get(name);
   await client.users.logout(called);
   await report.success({ loggedOut: id, name: called }, `All logins of ${called} have ended.`);
@@ -159,12 +154,7 @@ export async function logout(client: Client, name: string, report: CommandOutput
 }
 
 /** The link alone is on stdout. */
-export async function login(
-  client: Client,
-  name: string | undefined,
-  url: string,
-  report: CommandOutput,
-): Promise<number> {
+async function login(client: Client, name: string | undefined, url: string, report: CommandOutput): Promise<number> {
   const { path, expiresAt } = await client.users.loginCode(name);
   const link = new URL(path, url).href;
   await report.result({ url: link, expiresAt }, link);
@@ -184,7 +174,7 @@ function linesOf({ id, name, role, disabled, quotas, createdAt }: User): string[
   return facts.map(([title, text]) => `${title.padEnd(7)} ${escapeControls(text)}`);
 }
 
-export interface QuotaFlags {
+interface QuotaFlags {
   readonly sessions?: number | 'none';
   readonly kernels?: number | 'none';
   readonly memory?: number | 'none';
@@ -198,7 +188,7 @@ export interface QuotaFlags {
 const MB = 1024 * 1024;
 
 /** Those before with the changes that the flags say; undefined where they say none. */
-export function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
+function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
   const { sessions, kernels, memory, executions, storage, modelUsd, modelTokens } = flags;
   const given = [sessions, kernels, memory, executions, storage, modelUsd, modelTokens];
   if (given.every((flag) => flag === undefined)) return undefined;
@@ -218,7 +208,7 @@ function quota(name: keyof Quotas, value: number | 'none' | undefined): Quotas {
   return typeof value === 'number' ? { [name]: value } : {};
 }
 
-export function quotasToText(quotas: Quotas): string {
+function quotasToText(quotas: Quotas): string {
   const { sessions, liveKernels, memoryMb, executionsPerMinute, storageBytes } = quotas;
   const { modelUsdPerDay, modelTokensPerDay } = quotas;
   return [
@@ -232,7 +222,7 @@ export function quotasToText(quotas: Quotas): string {
   ].join(', ');
 }
 
-export const help = {
+const help = {
   users: `
 Examples:
   $ cella users add ada --role member      a user; \`cella users login ada\` gives a link for it

@@ -18,7 +18,7 @@ const STOP_MS = 100;
 export class LineEditor implements LineSource {
   readonly #terminal: Terminal;
   readonly #onInterrupt: () => void;
-  readonly #curtain: MutableOutput;
+  readonly #output: MutableOutput;
   #interface: Interface | undefined;
   #history: string[] = [];
   /** What was typed or pasted before it was asked for. */
@@ -27,12 +27,12 @@ export class LineEditor implements LineSource {
   readonly #job: JobControl;
   #stopping = false;
 
-  /** `onInterrupt` is told of a Ctrl-C that comes while no line is read. */
+  /** `onInterrupt` is called on a Ctrl-C while no line is being read. */
   constructor(terminal: Terminal, onInterrupt: () => void, job: JobControl = processJobControl) {
     this.#terminal = terminal;
     this.#onInterrupt = onInterrupt;
     this.#job = job;
-    this.#curtain = new MutableOutput(terminal.screen);
+    this.#output = new MutableOutput(terminal.screen);
   }
 
   async read(request: LineRequest): Promise<InputLine> {
@@ -40,19 +40,19 @@ export class LineEditor implements LineSource {
     while (this.#reading) await this.#reading.ended;
     if (request.signal?.aborted) return { kind: 'aborted' };
     this.#terminal.clearStatus();
-    this.#curtain.hidden = false;
+    this.#output.hidden = false;
     const prompt = this.#placePrompt(request.prompt);
     const ahead = request.ignoreTypeahead ? undefined : this.#ahead.shift();
     if (ahead) {
       const shown = ahead.kind === 'line' && !request.password ? ahead.text : '';
-      this.#curtain.write(`${prompt}${shown}\n`);
+      this.#output.write(`${prompt}${shown}\n`);
       this.#leave();
       return ahead;
     }
     const editor = this.#interface ?? this.#open();
     editor.setPrompt(prompt);
     if (request.ignoreTypeahead) {
-      this.#curtain.hidden = true;
+      this.#output.hidden = true;
       this.#forgetTyped(editor);
     }
     this.#draw(editor, request);
@@ -62,16 +62,16 @@ export class LineEditor implements LineSource {
   /** Writes something above the line that is being typed. `write` must begin at once: keys may come before its end. */
   async printAbove(write: () => Promise<void>): Promise<void> {
     const editor = this.#interface;
-    if (!editor || this.#curtain.hidden) return await write();
+    if (!editor || this.#output.hidden) return await write();
     const { rows } = editor.getCursorPos();
-    moveCursor(this.#curtain, 0, -rows);
-    cursorTo(this.#curtain, 0);
-    clearScreenDown(this.#curtain);
+    moveCursor(this.#output, 0, -rows);
+    cursorTo(this.#output, 0);
+    clearScreenDown(this.#output);
     this.#terminal.lineEnded();
     const written = write();
     // The editor goes up as many rows as its cursor was down when it draws the line again.
     const end = this.#terminal.unfinishedLine === '' ? '' : '\n';
-    this.#curtain.write(end + '\n'.repeat(rows));
+    this.#output.write(end + '\n'.repeat(rows));
     this.#terminal.lineEnded();
     if (this.#reading) editor.prompt(true);
     await written;
@@ -79,14 +79,14 @@ export class LineEditor implements LineSource {
 
   close(): void {
     this.#interface?.close();
-    this.#curtain.destroy();
+    this.#output.destroy();
   }
 
   #draw(editor: Interface, { password = false }: LineRequest): void {
-    this.#curtain.hidden = false;
-    if (password) this.#curtain.write(editor.getPrompt());
+    this.#output.hidden = false;
+    if (password) this.#output.write(editor.getPrompt());
     else editor.prompt(true);
-    this.#curtain.hidden = password;
+    this.#output.hidden = password;
   }
 
   #wait(editor: Interface, request: LineRequest): Promise<InputLine> {
@@ -101,9 +101,9 @@ export class LineEditor implements LineSource {
         request.signal?.removeEventListener('abort', abort);
         const dropped = line.kind === 'interrupt' || line.kind === 'aborted';
         if (dropped) editor.write(null, { ctrl: true, name: 'e' });
-        const entered = line.kind === 'line' && !this.#curtain.hidden;
-        this.#curtain.hidden = false;
-        if (!entered) this.#curtain.write(line.kind === 'interrupt' ? '^C\n' : '\n');
+        const entered = line.kind === 'line' && !this.#output.hidden;
+        this.#output.hidden = false;
+        if (!entered) this.#output.write(line.kind === 'interrupt' ? '^C\n' : '\n');
         this.#leave();
         if (dropped) this.#forgetTyped(editor);
         resolve(line);
@@ -115,7 +115,7 @@ export class LineEditor implements LineSource {
   /** The cursor is on a line of its own, and what is typed from here on is not shown. */
   #leave(): void {
     this.#terminal.lineEnded();
-    this.#curtain.hidden = true;
+    this.#output.hidden = true;
   }
 
   #forgetTyped(editor: Interface): void {
@@ -127,17 +127,17 @@ export class LineEditor implements LineSource {
   #placePrompt(prompt: string): string {
     const end = prompt.lastIndexOf('\n') + 1;
     if (end > 0) {
-      this.#curtain.write(prompt.slice(0, end));
+      this.#output.write(prompt.slice(0, end));
       return prompt.slice(end);
     }
     const line = this.#terminal.unfinishedLine;
     // Many characters beyond ASCII are two columns wide, and none is wider.
     const width = stripVTControlCharacters(line + prompt).replace(/[^\0-\x7f]/gu, '..').length;
-    if (width < this.#curtain.columns) {
-      cursorTo(this.#curtain, 0);
+    if (width < this.#output.columns) {
+      cursorTo(this.#output, 0);
       return line + prompt;
     }
-    if (line !== '') this.#curtain.write('\n');
+    if (line !== '') this.#output.write('\n');
     return prompt;
   }
 
@@ -150,7 +150,7 @@ export class LineEditor implements LineSource {
     setTimeout(() => setImmediate(() => this.#stopping && this.#continue()), STOP_MS);
   }
 
-  /** Whoever had the terminal meanwhile has left it in a mode and at a place of its own. */
+  /** Another process may have changed the mode of the terminal and moved the cursor. */
   readonly #continue = (): void => {
     this.#stopping = false;
     const editor = this.#interface;
@@ -158,22 +158,22 @@ export class LineEditor implements LineSource {
     this.#terminal.stdin.setRawMode?.(false);
     this.#terminal.stdin.setRawMode?.(true);
     if (!this.#reading) return;
-    this.#curtain.write('\n'.repeat(editor.getCursorPos().rows));
+    this.#output.write('\n'.repeat(editor.getCursorPos().rows));
     this.#draw(editor, this.#reading.request);
   };
 
   /** After a paste the editor does not know how many rows it has drawn; drawing them again, unseen, tells it. */
   readonly #countRows = (): void => {
-    if (!this.#reading || this.#curtain.hidden) return;
-    this.#curtain.hidden = true;
+    if (!this.#reading || this.#output.hidden) return;
+    this.#output.hidden = true;
     this.#interface?.prompt(true);
-    this.#curtain.hidden = false;
+    this.#output.hidden = false;
   };
 
   #open(): Interface {
     const editor = createInterface({
       input: this.#terminal.stdin,
-      output: this.#curtain,
+      output: this.#output,
       terminal: true,
       history: this.#history,
       historySize: 1000,
@@ -214,7 +214,7 @@ export class LineEditor implements LineSource {
   }
 }
 
-export class MutableOutput extends Writable {
+class MutableOutput extends Writable {
   readonly isTTY = true;
   hidden = false;
   readonly #screen: TerminalOutput;
@@ -242,19 +242,19 @@ export class MutableOutput extends Writable {
 }
 
 /** What a shell stops and continues as one: this process and those that it was started with. */
-export interface JobControl {
+interface JobControl {
   on(signal: 'SIGCONT', listener: () => void): unknown;
   off(signal: 'SIGCONT', listener: () => void): unknown;
   stop(): void;
 }
 
-export const processJobControl: JobControl = {
+const processJobControl: JobControl = {
   on: (signal, listener) => process.on(signal, listener),
   off: (signal, listener) => process.off(signal, listener),
   stop: () => process.kill(0, 'SIGTSTP'),
 };
 
-/** `onInterrupt` is told of a Ctrl-C that comes while no line is read. */
+/** `onInterrupt` is called on a Ctrl-C while no line is being read. */
 export function openLineInput(terminal: Terminal, onInterrupt: () => void): LineEditor | PipedLines {
   if (terminal.interactive) return new LineEditor(terminal, onInterrupt);
   return new PipedLines(terminal.stdin, (prompt) => terminal.err(prompt));

@@ -36,7 +36,7 @@ export class PipedLines implements LineSource {
   readonly #showPrompt: (prompt: string) => Promise<void>;
   readonly #decoder = new TextDecoder();
   #chunks: AsyncIterator<Uint8Array> | undefined;
-  /** A chunk that was asked for and has not come: an aborted read leaves it to the next one. */
+  /** A pending chunk: an aborted read leaves it to the next read. */
   #coming: Promise<IteratorResult<Uint8Array>> | undefined;
   #text = '';
   /** How much of the text is known to hold no line end. */
@@ -101,7 +101,7 @@ export class PipedLines implements LineSource {
 
 interface TextRequest {
   readonly stdin: Readable;
-  /** What to do where the file cannot be read. */
+  /** What to do if the file cannot be read. */
   readonly advice: string;
 }
 

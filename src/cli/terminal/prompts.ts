@@ -66,13 +66,13 @@ export class InputPrompter implements Disposable {
 
 interface ApprovalPrompterOptions {
   readonly terminal: Terminal;
-  /** Undefined as long as nobody can be asked. */
+  /** Undefined while no one can be asked. */
   readonly lines: () => LineSource | undefined;
 }
 
 export type ApprovalPrompt = (request: ApprovalRequest) => Promise<boolean | { allowed: false; reason: string }>;
 
-/** Whatever is no clear yes is a no, and so is everything where nobody reads. */
+/** Anything but a clear yes means no. So does a terminal that no one reads. */
 export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): ApprovalPrompt {
   let before: Promise<unknown> = Promise.resolve();
   const ask: ApprovalPrompt = async ({ tool, recipe, summary, signal }) => {
@@ -97,7 +97,7 @@ export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): 
 interface PromptHooksOptions {
   readonly terminal: Terminal;
   readonly json: boolean;
-  /** Undefined as long as nobody can be asked. */
+  /** Undefined while no one can be asked. */
   readonly lines: () => LineSource | undefined;
 }
 
@@ -107,10 +107,10 @@ export function promptHooks({
   lines,
 }: PromptHooksOptions): Pick<OpenOptions, 'approve' | 'onProgress'> {
   return {
-    // Somebody else may be there to ask, where the session is a server's.
+    // At a server, another client may be able to answer.
     ...(terminal.interactive ? { approve: approvalPrompter({ terminal, lines }) } : {}),
     onProgress: (text) => {
-      // What cannot be shown here fails again, and is told, with the first output.
+      // A failed write fails again with the first output, and is reported there.
       if (!json) void terminal.status(text).catch(() => {});
     },
   };

@@ -9,7 +9,7 @@ import { escapeControls, keepColours } from '../format.ts';
 export type TerminalInput = Readable & { readonly isTTY?: boolean; setRawMode?(on: boolean): unknown };
 export type TerminalOutput = Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
 
-export interface TerminalStreams {
+interface TerminalStreams {
   readonly stdin: TerminalInput;
   readonly stdout: TerminalOutput;
   readonly stderr: TerminalOutput;
@@ -18,7 +18,7 @@ export interface TerminalStreams {
 
 type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
 
-/** Longer lines are not kept: whoever needs them starts a line of their own. */
+/** Longer lines are not kept: a prompt then starts on a new line. */
 const LONGEST_LINE = 4096;
 
 const CLEAR_LINE = '\r\u001b[K';
@@ -39,7 +39,7 @@ class Sink {
   constructor(stream: TerminalOutput, line: { text: string }) {
     this.stream = stream;
     this.#line = line;
-    // A reader that goes away is told by the write that fails; without a listener it would end this process.
+    // A failed write reports a reader that went away. Without a listener, the error would end this process.
     stream.on('error', () => {});
   }
 
@@ -58,7 +58,7 @@ class Sink {
   }
 }
 
-/** A terminal that nobody has told its size says 0. */
+/** A terminal with an unknown size reports 0. */
 const columnsIn = ({ columns }: TerminalOutput): number => columns || 80;
 
 export class Terminal {
@@ -86,17 +86,17 @@ export class Terminal {
     return this.#out.stream;
   }
 
-  /** How wide a table may be: that of the screen, and any width where a program reads. */
+  /** The width of the screen; unlimited if a program reads. */
   get columns(): number {
     return this.#out.stream.isTTY ? columnsIn(this.#out.stream) : Infinity;
   }
 
-  /** True where a person can answer. */
+  /** Whether a person can answer. */
   get interactive(): boolean {
     return this.stdin.isTTY === true;
   }
 
-  /** True where a line that changes can be seen to change. */
+  /** Whether a status line can be redrawn. */
   get stderrIsScreen(): boolean {
     return this.#err.stream.isTTY === true;
   }
@@ -138,12 +138,12 @@ export class Terminal {
     }
   }
 
-  /** Resolves when the person has answered; undefined where nobody is asked. The next one may be asked at once. */
+  /** Resolves when the person has answered; undefined if no question is open. The next question may follow at once. */
   get activeQuestion(): Promise<void> | undefined {
     return this.#asking;
   }
 
-  /** Aborted when somebody is asked: whatever else waits for an answer gives way. */
+  /** Aborted when a question opens: everything else that waits for an answer gives way. */
   get questionSignal(): AbortSignal {
     return this.#free.signal;
   }
@@ -187,7 +187,7 @@ export class Terminal {
     return this.#styled(this.screen === this.#err.stream ? this.#err : this.#out, text, style);
   }
 
-  /** Somebody outside wants this command to end: a reader that does not read cannot keep it. */
+  /** After a signal, `flush` does not wait for a reader that does not read. */
   skipFlush(): void {
     this.#ending = true;
   }
@@ -201,7 +201,7 @@ export class Terminal {
     await (this.#ending ? Promise.race([written, setTimeout(PATIENCE_MS)]) : written);
   }
 
-  /** At once, but for a screen where somebody is asked. */
+  /** At once, unless a question is open on the screen. */
   async #inTurn(sink: Sink, write: () => Promise<void>): Promise<void> {
     while (this.#asking && sink.stream.isTTY) await this.#asking;
     return await write();
