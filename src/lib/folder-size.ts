@@ -2,7 +2,7 @@
 
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
-import { systemCode } from '../storage/file/file-errors.ts';
+import { systemCode } from './errno.ts';
 
 /** What a file system takes for an entry without any data. */
 const ENTRY_BYTES = 512;
@@ -85,6 +85,3 @@ function bytesWithout(error: unknown): number {
   throw error;
 }
 
-function systemCode(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-}

@@ -18,7 +18,7 @@ export function addDoctor(define: DefineCommand, context: ProgramContext, done: 
     .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
       const [{ startWarnings }, { serveSettings }] = await Promise.all([
         import('./serve-startup.ts'),
-        import('../../settings/serve-settings.ts'),
+        import('../../settings/settings-table.ts'),
       ]);
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;

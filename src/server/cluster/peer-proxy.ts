@@ -7,7 +7,6 @@ import { WebSocket } from 'ws';
 import { toStream } from '../../lib/node-web.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { toStream } from '../http/bodies.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 interface ProxiedRequest {

@@ -17,7 +17,6 @@ import type { Followers } from '../request-limits.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import type { StorageProbe } from '../storage-probe.ts';
 import type { AgentProfiles } from '../turns/agent-profiles.ts';
-import type { ServerControl } from './handlers/server-handlers.ts';
 import type { Router } from './router.ts';
 
 export interface StreamLimits {
@@ -69,7 +68,7 @@ export interface ServerContext {
 export interface HttpServerOptions {
   readonly access: AccessControl;
   readonly models: ModelService;
-  readonly host: SessionHost;
+  readonly host: SessionManager;
   readonly storageQuota: StorageQuota;
   readonly log: Logger;
   readonly version: string;

@@ -32,7 +32,6 @@ import { checkTranscriptLength } from '../../protocol/turn.ts';
 import type { SessionTokens } from '../access/access-control.ts';
 import { newPermissionId } from '../ids.ts';
 import type { PermissionResult } from '../permissions/session-permissions.ts';
-import type { TurnTask } from '../turns/session-turns.ts';
 import type { RunnerTurn, TurnPermissionRequest } from '../turns/turn.ts';
 import { MessageOrder } from './message-order.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
@@ -231,7 +230,7 @@ export class RunnerConnection {
   /** Rejects if the token was revoked, has expired or is used up. */
   #allowed({ session_token }: TurnClaim, { turn: task }: ActiveTurn): Promise<unknown> {
     const { tokens, sessionId, runnerId } = this.#parts;
-    const expected = { session: sessionId, task: task.turn, executor: runnerId, userId: task.userId };
+    const expected = { session: sessionId, task: task.id, executor: runnerId, userId: task.userId };
     return this.#guarding(tokens.check(session_token, expected));
   }
 
@@ -286,13 +285,13 @@ interface TurnClaim {
 }
 
 export class ActiveTurn {
-  readonly turn: TurnTask;
+  readonly turn: RunnerTurn;
   readonly token: string;
   readonly #order = new MessageOrder();
   #written: Promise<void> = Promise.resolve();
   #completed: TaskOutcome | undefined;
 
-  constructor(task: TurnTask, token: string) {
+  constructor(task: RunnerTurn, token: string) {
     this.turn = task;
     this.token = token;
   }
@@ -300,7 +299,7 @@ export class ActiveTurn {
   /** Throws `RUNNER_PROTOCOL` if the claim is for another turn, or after the end. */
   checkClaim({ session_token, session_id, task_id }: TurnClaim): void {
     if (session_id !== this.turn.session.id) throw forged('session');
-    if (task_id !== this.turn.turn) throw forged('task');
+    if (task_id !== this.turn.id) throw forged('task');
     if (!sameText(session_token, this.token)) throw forged('token');
     if (this.#completed) throw protocolViolation('spoke of a task after it had said that it is over');
   }
@@ -308,7 +307,7 @@ export class ActiveTurn {
   /** Resolves when it is durable. Events go out in the order in which they came. `allowed`: whether it may still speak. */
   async addEvent(sequence: number, event: AgentEvent, allowed: Promise<unknown>): Promise<void> {
     allowed.catch(() => {}); // awaited below, maybe much later
-    if (event.turn !== this.turn.turn) throw forged('turn');
+    if (event.turn !== this.turn.id) throw forged('turn');
     this.#order.take(sequence);
     const before = this.#written;
     const written = before.then(() => allowed).then(() => this.turn.emit(event));

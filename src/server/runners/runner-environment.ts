@@ -7,7 +7,7 @@ import { LocalEnvironment } from '../../environments/local/local-environment.ts'
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentName } from '../../protocol/turn.ts';
 import { GATEWAY_SOCKET } from '../../sandbox/mount-points.ts';
-import type { Denied } from '../../sandbox/proxy/allow-list.ts';
+import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
 import { openAgentEnclosure } from '../../session/agent-sandbox.ts';
 import { dataFolder, ensureKeyFolder } from '../../session/data-folders.ts';
@@ -32,7 +32,7 @@ export interface RunnerEnvironment {
 export type OpenRunnerEnvironment = (
   spec: RunnerSpec,
   gateway: string,
-  onDenied: (attempt: Denied) => void,
+  onDenied: (attempt: DeniedAttempt) => void,
 ) => Promise<RunnerEnvironment>;
 
 /** A sandbox for subprocesses, Docker for containers, and local only if the session has no sandbox. */

@@ -6,7 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
 import type { NewPermission, PermissionResult } from '../permissions/session-permissions.ts';
-import type { HostedSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/session-types.ts';
 import type { PromptRequest } from './session-turns.ts';
 import type { TurnRecord } from './turn-records.ts';
 
@@ -15,7 +15,7 @@ export type TurnPermissionRequest = Omit<NewPermission, 'user' | 'turn' | 'signa
 
 /** A turn as its runner gets it. */
 export interface RunnerTurn {
-  readonly session: Pick<HostedSession, 'id' | 'tenant'>;
+  readonly session: Pick<ServerSession, 'id' | 'tenant'>;
   readonly info: SessionInfo;
   readonly id: string;
   readonly userId: string;

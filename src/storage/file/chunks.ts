@@ -5,7 +5,6 @@ import { type FileHandle, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemCode } from '../../lib/errno.ts';
 import type { Segment } from '../../protocol/kernel-state.ts';
-import { systemCode } from './file-errors.ts';
 import { openRegularFile } from './regular-files.ts';
 
 export const CHUNK_BYTES = 8 * 1024 * 1024;

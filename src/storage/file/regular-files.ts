@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { systemCode } from '../../lib/errno.ts';
 import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { isName } from '../../protocol/namespace-models.ts';
-import { systemCode } from './file-errors.ts';
 
 export interface NamedFile {
   /** In its one spelling. */
