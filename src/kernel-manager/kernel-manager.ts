@@ -351,11 +351,7 @@ class CellRunner {
     await Promise.all([turn, kernelProcess.kill()]);
   }
 
-  async #run(
-    execution: KernelExecution,
-    policy: TransactionPolicy,
-    { kernel, snapshot }: ReadyKernel,
-  ): Promise<void> {
+  async #run(execution: KernelExecution, policy: TransactionPolicy, { kernel, snapshot }: ReadyKernel): Promise<void> {
     const { kernelProcess, recovery, rollback, autosave } = this.#parts;
     if (recovery.over) throw sessionClosed();
     if (this.#pendingPreempts > 0) {

@@ -84,4 +84,3 @@ function bytesWithout(error: unknown): number {
   if (code === 'EACCES' || code === 'ENAMETOOLONG' || code === 'ELOOP') return Infinity;
   throw error;
 }
-

@@ -12,9 +12,9 @@ export const GATEWAY_SOCKET = 'socket';
 /** The socket of the network proxy, in its folder. */
 export const PROXY_SOCKET = 'proxy';
 
-const CELLA_FOLDER = '/cella';
-const APP_DIR = `${CELLA_FOLDER}/app` as const;
-const GATEWAY_DIR = `${CELLA_FOLDER}/gateway` as const;
+const SUPPORT_FOLDER = '/cella';
+const APP_DIR = `${SUPPORT_FOLDER}/app` as const;
+const GATEWAY_DIR = `${SUPPORT_FOLDER}/gateway` as const;
 
 /** Paths as they are inside. Unlike those of a policy, the folders on the host may lie anywhere, as in the data folder. */
 export const AGENT_PATHS = {
@@ -54,9 +54,9 @@ export function agentMounts(folders: AgentMounts, root: boolean): Mount[] {
 
 /** Nothing that a caller has named may lie where an agent's programs are looked for. */
 export function checkAgentMounts(folders: readonly Mount[]): void {
-  const taken = folders.map(({ path, at = path }) => at).find((at) => `${at}/`.startsWith(`${CELLA_FOLDER}/`));
+  const taken = folders.map(({ path, at = path }) => at).find((at) => `${at}/`.startsWith(`${SUPPORT_FOLDER}/`));
   if (taken === undefined) return;
-  const message = `${taken} cannot be shown to a coding agent, which finds its programs in ${CELLA_FOLDER}; name another folder.`;
+  const message = `${taken} cannot be shown to a coding agent, which finds its programs in ${SUPPORT_FOLDER}; name another folder.`;
   throw new CellaError('INVALID_OPTIONS', message);
 }
 

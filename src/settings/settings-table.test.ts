@@ -76,10 +76,10 @@ describe('the table', () => {
     const flags = new Set(allSettings.flatMap(({ flag = [] }) => [flag].flat().map((each) => each.replace(/ .*/, ''))));
     // Where a command means another thing by the same word.
     const own = [
-      '--storage in cli/users/commands.ts',
-      '--token-file in cli/mcp.ts',
-      '--agent in cli/thing-flags.ts',
-      '--tools in cli/agent/commands.ts',
+      '--storage in cli/commands/users.ts',
+      '--token-file in cli/commands/mcp.ts',
+      '--agent in cli/session-options.ts',
+      '--tools in cli/commands/prompt.ts',
     ];
     expect(written.filter((each) => flags.has(each.replace(/ .*/, '')) && !own.includes(each))).toEqual([]);
   });

@@ -6,7 +6,7 @@ import { allSettings } from './settings-table.ts';
 export interface UnknownVariable {
   readonly name: string;
   /** The one that was most likely meant. */
-  readonly suggestion?: string;
+  readonly meant?: string;
 }
 
 const PREFIX = 'CELLA_';
@@ -27,7 +27,7 @@ export function unknownVariables(names: readonly string[]): UnknownVariable[] {
 }
 
 /** One line for a person. */
-export function describeUnknownVariable({ name, suggestion: meant }: UnknownVariable): string {
+export function describeUnknownVariable({ name, meant }: UnknownVariable): string {
   // A name can hold anything but `=`.
   const shown = name.replace(/[^\x21-\x7e]/g, '?').slice(0, 100);
   const guess = meant === undefined ? 'See docs/settings.md for all there are.' : `Did you mean ${meant}?`;

@@ -110,17 +110,18 @@ const links: Row = {
   on: everywhere,
   attempt: async (world) => {
     const { mallory } = world;
-    await mallory.value(`import os
-os.mkdir("links")
-os.chdir("links")
+    await mallory.value(`import os, shutil
+shutil.rmtree("longlinks", ignore_errors=True)
+os.mkdir("longlinks")
+os.chdir("longlinks")
 ${LONG_LINKS}
 os.chdir("..")`);
     const follow = async (_: unknown, number: number) => {
-      const { status, json } = await mallory.call(`GET ~/files?path=links/${number % 2 ? 'dots0' : 'deep0'}`);
+      const { status, json } = await mallory.call(`GET ~/files?path=longlinks/${number % 2 ? 'dots0' : 'deep0'}`);
       expect([status, json.error.code]).toEqual([400, 'INVALID_REQUEST']);
     };
     await whileServed(world, Promise.all(Array.from({ length: 8 }, follow)));
-    expect((await mallory.call('DELETE ~/files?path=links&recursive=true')).status).toBe(204);
+    expect((await mallory.call('DELETE ~/files?path=longlinks&recursive=true')).status).toBe(204);
   },
 };
 

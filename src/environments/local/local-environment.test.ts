@@ -60,13 +60,13 @@ describe.runIf(canMakeGroups())('where this process may make control groups', ()
     const script = `
       const { execFileSync } = await import('node:child_process');
       const { readFileSync } = await import('node:fs');
-      const { endBelow } = await import(${JSON.stringify(descendants)});
+      const { killSubtree } = await import(${JSON.stringify(descendants)});
       const runs = (pid) => {
         try { return !/^State:\\tZ/m.test(readFileSync('/proc/' + pid + '/status', 'utf8')); } catch { return false; }
       };
       const pid = execFileSync('python3', ['-c', ${JSON.stringify(ORPHAN)}], { encoding: 'utf8' }).trim();
       if (!runs(pid)) throw new Error('it has not begun');
-      const ended = await endBelow(process.pid, new Set());
+      const ended = await killSubtree(process.pid, new Set());
       console.log(ended && !runs(pid) ? pid : -1);
     `;
     await pidFrom([process.execPath, '--input-type=module', '-e', script]);
