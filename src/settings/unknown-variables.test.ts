@@ -9,7 +9,7 @@ test.each([
   ['CELLA_REDDIS', 'CELLA_REDIS'],
 ])('%s was most likely meant as %s', (name, meant) => {
   expect(unknownVariables([name])).toEqual([{ name, meant }]);
-  expect(describeUnknownVariable({ name, suggestion: meant })).toBe(
+  expect(describeUnknownVariable({ name, meant: meant })).toBe(
     `${name} is no setting, and does nothing. Did you mean ${meant}?`,
   );
 });
