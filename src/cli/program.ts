@@ -1,7 +1,6 @@
 /** The command line of Cella: which commands there are, how words reach them, and how a failure becomes an exit code. */
 
 import { Command, CommanderError, Help } from 'commander';
-import { settings } from '../settings/settings-table.ts';
 import { Exit, reportFailure, UsageError } from './command-errors.ts';
 import type {
   AgentProgramCommands,

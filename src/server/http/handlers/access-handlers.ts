@@ -2,7 +2,6 @@
 
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import * as accessRoutes from '../../../protocol/api/access-routes.ts';
-import * as credentialRoutes from '../../../protocol/api/access-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { Principal } from '../../access/authorization.ts';
 import type { BrowserLogin } from '../../access/logins.ts';
@@ -161,19 +160,19 @@ function keepCookie(context: RequestContext, { cookie, expiresAt }: BrowserLogin
 
 export function addCredentialRoutes({ routes, models: { credentials } }: ServerContext): void {
   routes.add(
-    credentialRoutes.SetCredentialRoute,
+    accessRoutes.SetCredentialRoute,
     async ({ params: { provider }, body: { value, user }, principal, auditTarget }) => {
       auditTarget({ target: targetOf(provider, user) });
       return await credentials.set(principal, provider, value, user);
     },
   );
 
-  routes.add(credentialRoutes.ListCredentials, async ({ query: { user }, principal }) => ({
+  routes.add(accessRoutes.ListCredentials, async ({ query: { user }, principal }) => ({
     credentials: await credentials.list(principal, user),
   }));
 
   routes.add(
-    credentialRoutes.DeleteCredential,
+    accessRoutes.DeleteCredential,
     async ({ params: { provider }, query: { user }, principal, auditTarget }) => {
       auditTarget({ target: targetOf(provider, user) });
       await credentials.delete(principal, provider, user);
@@ -181,7 +180,7 @@ export function addCredentialRoutes({ routes, models: { credentials } }: ServerC
     },
   );
 
-  routes.add(credentialRoutes.RotateCredentials, async ({ principal }) => credentials.rotate(principal));
+  routes.add(accessRoutes.RotateCredentials, async ({ principal }) => credentials.rotate(principal));
 }
 
 const targetOf = (provider: string, user: string | undefined): string =>

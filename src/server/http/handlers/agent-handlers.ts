@@ -1,7 +1,6 @@
 /** Handlers for coding agents: prompts, turns, profiles, permissions. */
 
 import * as agentRoutes from '../../../protocol/api/agent-routes.ts';
-import * as permissionRoutes from '../../../protocol/api/agent-routes.ts';
 import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/authorization.ts';
 import type { PromptRequest } from '../../turns/session-turns.ts';
@@ -112,18 +111,18 @@ export function addProfileRoutes({ routes, profiles }: ServerContext): void {
 export function addPermissionRoutes(service: ServerContext): void {
   const { routes, host } = service;
 
-  routes.session(permissionRoutes.ListPermissions, async ({ info, query }) => {
+  routes.session(agentRoutes.ListPermissions, async ({ info, query }) => {
     const { permissions } = await host.open(info.id);
     return { permissions: await permissions.list(query.state) };
   });
 
-  routes.session(permissionRoutes.GetPermission, async ({ info, params }) => {
+  routes.session(agentRoutes.GetPermission, async ({ info, params }) => {
     const { permissions } = await host.open(info.id);
     return await permissions.get(params.permission);
   });
 
   routes.session(
-    permissionRoutes.DecidePermission,
+    agentRoutes.DecidePermission,
     async ({ info, params: { permission }, body, principal, auditTarget }) => {
       auditTarget({ target: permission });
       const { permissions } = await host.open(info.id);
@@ -134,30 +133,30 @@ export function addPermissionRoutes(service: ServerContext): void {
     },
   );
 
-  routes.session(permissionRoutes.ListSessionRules, async ({ info }) => {
+  routes.session(agentRoutes.ListSessionRules, async ({ info }) => {
     const { permissions } = await host.open(info.id);
     return { rules: await permissions.rules() };
   });
 
-  routes.session(permissionRoutes.DeleteSessionRule, async ({ info, params, auditTarget }) => {
+  routes.session(agentRoutes.DeleteSessionRule, async ({ info, params, auditTarget }) => {
     auditTarget({ target: params.rule });
     const { permissions } = await host.open(info.id);
     await permissions.deleteRule(params.rule);
     return undefined;
   });
 
-  routes.add(permissionRoutes.ListRules, async ({ principal }) => ({
+  routes.add(agentRoutes.ListRules, async ({ principal }) => ({
     rules: await host.rulesOf(principal.userId).list(),
   }));
 
-  routes.add(permissionRoutes.AddRule, async ({ principal, body, auditTarget }) => {
+  routes.add(agentRoutes.AddRule, async ({ principal, body, auditTarget }) => {
     requireScope(principal, 'use');
     const rule = await host.rulesOf(principal.userId).add(body, principal.userId);
     auditTarget({ target: rule.id });
     return rule;
   });
 
-  routes.add(permissionRoutes.DeleteRule, async ({ principal, params, auditTarget }) => {
+  routes.add(agentRoutes.DeleteRule, async ({ principal, params, auditTarget }) => {
     requireScope(principal, 'use');
     auditTarget({ target: params.rule });
     await host.rulesOf(principal.userId).delete(params.rule);

@@ -1,7 +1,6 @@
 /** Handlers that run code: executions, terminals, MCP. */
 
 import * as executionRoutes from '../../../protocol/api/execution-routes.ts';
-import * as mcpRoutes from '../../../protocol/api/execution-routes.ts';
 import { OpenTerminal } from '../../../protocol/api/execution-routes.ts';
 import { CloseCode } from '../../../protocol/api/socket-frames.ts';
 import { capabilitiesOf, resolveExecutor } from '../../../protocol/enums.ts';
@@ -138,7 +137,7 @@ export function addMcpRoutes(service: ServerContext, endpoints: McpEndpoints): v
       response,
     );
   };
-  routes.session(mcpRoutes.PostMcp, answer);
-  routes.session(mcpRoutes.GetMcp, answer);
-  routes.session(mcpRoutes.DeleteMcp, answer);
+  routes.session(executionRoutes.PostMcp, answer);
+  routes.session(executionRoutes.GetMcp, answer);
+  routes.session(executionRoutes.DeleteMcp, answer);
 }

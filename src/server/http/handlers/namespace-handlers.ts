@@ -1,6 +1,5 @@
 /** Handlers for tools, skills, artifacts and packages. */
 
-import * as wire from '../../../protocol/api/namespace-routes.ts';
 import * as namespaceRoutes from '../../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { ArtifactFacts } from '../../../protocol/namespace-models.ts';

@@ -3,9 +3,6 @@
 import type { Share } from '../../../protocol/access-models.ts';
 import type { ShareWish } from '../../../protocol/api/session-routes.ts';
 import * as sessionRoutes from '../../../protocol/api/session-routes.ts';
-import * as state from '../../../protocol/api/session-routes.ts';
-import * as introspectionRoutes from '../../../protocol/api/session-routes.ts';
-import * as stateRoutes from '../../../protocol/api/session-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { type SessionInfo, SessionSettings } from '../../../protocol/session-info.ts';
 import type { SessionApi } from '../../../session/api.ts';
@@ -96,21 +93,21 @@ export function addStateRoutes(service: ServerContext): void {
   const { routes, host, storageQuota } = service;
   const api = (info: SessionInfo): Promise<SessionApi> => wakeSession(service, info);
 
-  routes.session(introspectionRoutes.CompleteCode, async ({ info, body }) =>
+  routes.session(sessionRoutes.CompleteCode, async ({ info, body }) =>
     (await api(info)).complete(body.code, body.cursor),
   );
-  routes.session(introspectionRoutes.InspectCode, async ({ info, body }) =>
+  routes.session(sessionRoutes.InspectCode, async ({ info, body }) =>
     (await api(info)).inspect(body.code, body.cursor),
   );
-  routes.session(introspectionRoutes.IsComplete, async ({ info, body }) => (await api(info)).isComplete(body.code));
-  routes.session(introspectionRoutes.ListVariables, async ({ info }) => ({
+  routes.session(sessionRoutes.IsComplete, async ({ info, body }) => (await api(info)).isComplete(body.code));
+  routes.session(sessionRoutes.ListVariables, async ({ info }) => ({
     variables: await (await api(info)).variables(),
   }));
-  routes.session(introspectionRoutes.ReadHistory, async ({ info }) => ({
+  routes.session(sessionRoutes.ReadHistory, async ({ info }) => ({
     history: [...(await (await host.open(info.id)).history())],
   }));
 
-  routes.session(stateRoutes.CreateCheckpoint, async ({ info, body: { name, durable }, auditTarget }) => {
+  routes.session(sessionRoutes.CreateCheckpoint, async ({ info, body: { name, durable }, auditTarget }) => {
     await storageQuota.admit(info.ownerId);
     const made = await (await api(info)).checkpoint({
       ...(name === undefined ? {} : { name }),
@@ -120,27 +117,27 @@ export function addStateRoutes(service: ServerContext): void {
     storageQuota.addStored(info.ownerId, made.bytes ?? 0);
     return made;
   });
-  routes.session(stateRoutes.ListCheckpoints, async ({ info }) => ({
+  routes.session(sessionRoutes.ListCheckpoints, async ({ info }) => ({
     checkpoints: await (await api(info)).checkpoints(),
   }));
-  routes.session(stateRoutes.RestoreCheckpoint, async ({ info, params, auditTarget }) => {
+  routes.session(sessionRoutes.RestoreCheckpoint, async ({ info, params, auditTarget }) => {
     auditTarget({ target: params.checkpoint });
     return await (await api(info)).restore(params.checkpoint);
   });
-  routes.session(stateRoutes.DeleteCheckpoint, async ({ info, params, auditTarget }) => {
+  routes.session(sessionRoutes.DeleteCheckpoint, async ({ info, params, auditTarget }) => {
     auditTarget({ target: params.checkpoint });
     await (await api(info)).deleteCheckpoint(params.checkpoint);
     return undefined;
   });
 
-  const acts: readonly [typeof stateRoutes.CommitTransaction, (session: SessionApi) => Promise<void>][] = [
-    [stateRoutes.CommitTransaction, (session) => session.commit()],
-    [stateRoutes.RollbackTransaction, (session) => session.rollback()],
-    [stateRoutes.UndoCell, (session) => session.undo()],
-    [stateRoutes.SaveSession, (session) => session.save()],
-    [stateRoutes.HibernateSession, (session) => session.hibernate()],
-    [stateRoutes.ResetSession, (session) => session.reset()],
-    [stateRoutes.RestartSession, (session) => session.restart()],
+  const acts: readonly [typeof sessionRoutes.CommitTransaction, (session: SessionApi) => Promise<void>][] = [
+    [sessionRoutes.CommitTransaction, (session) => session.commit()],
+    [sessionRoutes.RollbackTransaction, (session) => session.rollback()],
+    [sessionRoutes.UndoCell, (session) => session.undo()],
+    [sessionRoutes.SaveSession, (session) => session.save()],
+    [sessionRoutes.HibernateSession, (session) => session.hibernate()],
+    [sessionRoutes.ResetSession, (session) => session.reset()],
+    [sessionRoutes.RestartSession, (session) => session.restart()],
   ];
   for (const [endpoint, act] of acts) {
     routes.session(endpoint, async ({ info }) => {
