@@ -33,13 +33,7 @@ export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/tool
 export type { Credentials } from './namespaces/tools/tool-credentials.ts';
 export type { ToolInfo } from './namespaces/tools/tool-info.ts';
 export type { AgentProfile } from './protocol/agent-profile.ts';
-export type {
-  CodingAgent,
-  Conversation,
-  PermissionDecision,
-  PermissionInfo,
-  PermissionRule,
-} from './protocol/api/agent-routes.ts';
+export type { Conversation } from './protocol/conversation.ts';
 export { type ConversationState, emptyConversation, reduce } from './protocol/conversation.ts';
 export type { Capabilities, ExecutorKind } from './protocol/enums.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
@@ -62,11 +56,12 @@ export type {
   Woken,
 } from './protocol/execution-events.ts';
 export { eventToJson } from './protocol/execution-events.ts';
-export { PyObject, type PyValue } from './protocol/kernel-marshal.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/namespace-models.ts';
+export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/permission.ts';
+export { PyObject, type PyValue } from './protocol/py-values.ts';
 export type { NetworkPolicy } from './protocol/sandbox-policy.ts';
 export type { TransactionPolicy } from './protocol/session-info.ts';
-export type { TurnInfo } from './protocol/turn.ts';
+export type { CodingAgent, TurnInfo } from './protocol/turn.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/workspace-models.ts';
 export {
   type ProgramFolders as AgentProgramFolders,

@@ -14,7 +14,7 @@ import { milliseconds } from './protocol/session-info.ts';
 import type { ResolvedServeSettings } from './server/serve-options.ts';
 import { dataFolder } from './session/data-folders.ts';
 import { parseOptions, SessionOptions } from './session/session-options.ts';
-import { logLevels } from './settings/settings-table.ts';
+import { logLevels } from './settings/server-config.ts';
 import type { Storage } from './storage/contract.ts';
 
 const { dataDir, storage, python, packages, toolFolders, credentials } = SessionOptions.shape;

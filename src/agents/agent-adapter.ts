@@ -1,8 +1,8 @@
 /** The port that every coding agent implements, modelled on the Agent Client Protocol. */
 
-import type { AgentEvent, AgentFailure, AgentLogEvent } from '../protocol/agent-events.ts';
+import type { AgentEvent, AgentLogEvent } from '../protocol/agent-events.ts';
 import type { AgentProfile } from '../protocol/agent-profile.ts';
-import type { AgentName, PermissionMode, TokenUsage } from '../protocol/turn.ts';
+import type { AgentFailure, AgentName, PermissionMode, TokenUsage } from '../protocol/turn.ts';
 
 /** What an agent works with. Paths are those of its environment. */
 export interface AgentSetup {

@@ -1,6 +1,6 @@
 /** Arguments of tools and skills as they are typed: name=value, by position, or one JSON object. */
 
-import type { PyValue } from '../protocol/kernel-marshal.ts';
+import type { PyValue } from '../protocol/py-values.ts';
 import { UsageError } from './command-errors.ts';
 
 export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'any';

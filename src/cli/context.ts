@@ -3,7 +3,7 @@
 import type { ExecutorKind } from '../protocol/enums.ts';
 import type { ArtifactFacts } from '../protocol/namespace-models.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
-import type { PackageOptions, ServeSettings } from '../settings/settings-table.ts';
+import type { PackageOptions, ServeSettings } from '../settings/server-config.ts';
 import type { SignalSource } from './command-lifecycle.ts';
 
 import type { DoctorReport, DoctorSurroundings } from './commands/doctor.ts';
@@ -11,7 +11,7 @@ import type { ExplicitFlag } from './session-options.ts';
 import type { ApprovalPrompt } from './terminal/prompts.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-export type { PackageOptions } from '../settings/settings-table.ts';
+export type { PackageOptions } from '../settings/server-config.ts';
 
 /** What a command works on: a data folder, Redis or a server. Workspaces and packages are always in the data folder. */
 export interface StorageTarget {

@@ -2,7 +2,6 @@
 
 import { CellaError } from '../protocol/errors.ts';
 import { FrameError, FrameType } from '../protocol/kernel-frames.ts';
-import type { PyValue } from '../protocol/kernel-marshal.ts';
 import {
   encodePart,
   type LoadedPayload,
@@ -15,6 +14,7 @@ import {
   type SavedPayload,
 } from '../protocol/kernel-payloads.ts';
 import type { Segment } from '../protocol/kernel-state.ts';
+import type { PyValue } from '../protocol/py-values.ts';
 import type { FrameConnection, KernelConnection } from './kernel-connection.ts';
 
 const REQUEST_TIMEOUT_MS = 10_000;

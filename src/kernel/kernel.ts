@@ -12,7 +12,7 @@ import type {
   ResultEvent,
 } from '../protocol/execution-events.ts';
 import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
-import { encodeText, type PyValue } from '../protocol/kernel-marshal.ts';
+import { encodeText } from '../protocol/kernel-marshal.ts';
 import {
   type HelloPayload,
   type LoadedPayload,
@@ -25,6 +25,7 @@ import {
   type ResultPayload,
   type SavedPayload,
 } from '../protocol/kernel-payloads.ts';
+import type { PyValue } from '../protocol/py-values.ts';
 import { FrameQueue, parsedOnce, type QueuedFrame } from './frame-queue.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
 import { isolationError } from './isolation-error.ts';

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { inSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { PyValue } from '../protocol/kernel-marshal.ts';
+import type { PyValue } from '../protocol/py-values.ts';
 
 export interface NamespaceCallContext {
   /** Aborted when the code no longer waits for the reply. */

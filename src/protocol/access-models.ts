@@ -3,8 +3,6 @@
 import { z } from 'zod';
 import { providers, rights, roles, scopes } from './enums.ts';
 
-export { rights, roles, scopes } from './enums.ts';
-
 export const Role = z.enum(roles);
 export type Role = z.infer<typeof Role>;
 

@@ -4,8 +4,6 @@ import { z } from 'zod';
 import { OutputFile } from './execution-events.ts';
 import { AgentFailure, AgentName, PermissionId, PermissionMode, TokenUsage, TurnId, TurnStatus } from './turn.ts';
 
-export { AgentFailure } from './turn.ts';
-
 const ofTurn = { turn: TurnId };
 /** `item` is the agent's own name for it, unique in its turn. */
 const ofItem = { turn: TurnId, item: z.string().min(1).max(200) };

@@ -3,8 +3,6 @@
 import { FrameError } from './kernel-frames.ts';
 import { PyObject, type PyValue } from './py-values.ts';
 
-export { PyObject, type PyValue, valueToJson } from './py-values.ts';
-
 const DEEPEST = 400;
 const FEW_DIGITS = 3;
 /** Of the digits above those. */

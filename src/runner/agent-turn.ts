@@ -1,10 +1,10 @@
 /** Runs one turn of an agent from loading to end. It can be stopped, or time out, in every phase. */
 
 import type { Agent, AgentAdapter, AgentSetup, AgentTurn, ModelAccess, TurnOutcome } from '../agents/agent-adapter.ts';
-import type { AgentFailure } from '../protocol/agent-events.ts';
 import type { AgentProfile } from '../protocol/agent-profile.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import type { TaskStatus } from '../protocol/runner-methods.ts';
+import type { AgentFailure } from '../protocol/turn.ts';
 import { killDescendants } from './descendants.ts';
 
 /** How long an agent may take to stop. Then its processes are killed. */

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { PyObject, type PyValue } from '../protocol/kernel-marshal.ts';
-import { valueToWire } from '../protocol/py-values.ts';
+import { PyObject, type PyValue, valueToWire } from '../protocol/py-values.ts';
 import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from './json-pieces.ts';
 
 const whole = (text: string | readonly Buffer[]) =>

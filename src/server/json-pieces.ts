@@ -1,8 +1,7 @@
 /** JSON of values that somebody else has made: in slices, so that a large one does not hold up everybody else. */
 
 import { setImmediate as turn } from 'node:timers/promises';
-import { PyObject, type PyValue } from '../protocol/kernel-marshal.ts';
-import { valueToWire, type WireValue } from '../protocol/py-values.ts';
+import { PyObject, type PyValue, valueToWire, type WireValue } from '../protocol/py-values.ts';
 
 /** Up to here, in characters and parts together, it is written at once. */
 const SMALL = 128 * 1024;

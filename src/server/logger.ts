@@ -6,7 +6,7 @@
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { type Logger, pino } from 'pino';
 import { CellaError } from '../protocol/errors.ts';
-import type { LogLevel } from '../settings/settings-table.ts';
+import type { LogLevel } from '../settings/server-config.ts';
 
 export type { Logger } from 'pino';
 

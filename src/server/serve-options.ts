@@ -1,7 +1,7 @@
 /** From what a command line and its files say of a server to what the server takes. */
 
 import type { SessionOptions } from '../session/session-options.ts';
-import type { ServeSettings } from '../settings/settings-table.ts';
+import type { ServeSettings } from '../settings/server-config.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { ServeOptions } from './serve.ts';
 

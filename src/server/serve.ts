@@ -10,7 +10,7 @@ import { SOCKET_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { TokenUsage } from '../protocol/turn.ts';
 import { PoolLimits } from '../session/kernel-pool.ts';
-import type { GatewaySettings, LogLevel, Privilege } from '../settings/settings-table.ts';
+import type { GatewaySettings, LogLevel, Privilege } from '../settings/server-config.ts';
 import type { Storage } from '../storage/contract.ts';
 import { storageMoved } from '../storage/file/file-errors.ts';
 import { FileStorage } from '../storage/file/storage.ts';

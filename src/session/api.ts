@@ -5,7 +5,6 @@ import type { NewSkill } from '../namespaces/skills/skills.ts';
 import type { ToolProblem } from '../namespaces/tools/catalog.ts';
 import type { ToolInfo } from '../namespaces/tools/tool-info.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
-import type { CodingAgent, PermissionDecision, PermissionInfo, Transcript } from '../protocol/api/agent-routes.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import type {
   BackgroundEvent,
@@ -14,11 +13,12 @@ import type {
   ResultEvent,
   Status,
 } from '../protocol/execution-events.ts';
-import type { PyValue } from '../protocol/kernel-marshal.ts';
 import type { LostName } from '../protocol/kernel-state.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
+import type { PermissionDecision, PermissionInfo } from '../protocol/permission.ts';
+import type { PyValue } from '../protocol/py-values.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
-import type { AgentName, PermissionMode, TurnInfo } from '../protocol/turn.ts';
+import type { AgentName, CodingAgent, PermissionMode, Transcript, TurnInfo } from '../protocol/turn.ts';
 
 export interface ExecuteOptions {
   /** Interrupts the code after this long, and kills it after a grace period. 0 means no limit. */

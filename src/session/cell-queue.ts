@@ -4,9 +4,9 @@ import type { EventSink } from '../kernel/event-queue.ts';
 import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ExecutionEvent } from '../protocol/execution-events.ts';
+import type { ExecutionEvent, InputRequestEvent } from '../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
-import type { ExecuteOptions, RunOptions } from './api.ts';
+import type { ExecuteOptions, RunOptions, SessionApi } from './api.ts';
 import { type CheckedOptions, checkExecuteOptions } from './session-options.ts';
 import type { StoredSession } from './stored-session.ts';
 
@@ -98,5 +98,22 @@ export class CellQueue {
       signal?.removeEventListener('abort', takeBack);
       signal?.removeEventListener('abort', stop);
     }
+  }
+}
+
+const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+
+/** Has `onInput` answer a cell that waits in `input()`; without it, the cell is told that nobody will. */
+export async function answerInput(
+  session: Pick<SessionApi, 'answerInput' | 'cancelInput'>,
+  request: InputRequestEvent,
+  onInput: RunOptions['onInput'],
+): Promise<void> {
+  try {
+    if (!onInput) await session.cancelInput(request.id, NOBODY_ANSWERS);
+    else await session.answerInput(request.id, await onInput(request));
+  } catch (error) {
+    const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
+    if (!gone) await session.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
   }
 }

@@ -18,7 +18,7 @@ import type { CodeRefusal } from '../protocol/access-models.ts';
 import type { CommandRunner } from '../protocol/command.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
-import type { PyValue } from '../protocol/kernel-marshal.ts';
+import type { PyValue } from '../protocol/py-values.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi, WorkOptions } from './api.ts';

@@ -10,7 +10,7 @@ import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots
 import type { Command, CommandResult } from '../protocol/command.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
+import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type {
   ArtifactsApi,
@@ -31,7 +31,7 @@ import type {
   Variable,
 } from './api.ts';
 import { BackgroundEvents } from './background-events.ts';
-import { CellQueue, NO_OPTIONS } from './cell-queue.ts';
+import { answerInput, CellQueue, NO_OPTIONS } from './cell-queue.ts';
 import { dataFolder } from './data-folders.ts';
 import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './kernel-answers.ts';
 import { makeKernelManager } from './kernel-settings.ts';
@@ -50,11 +50,8 @@ import { openTerminal } from './session-terminal.ts';
 import { acquireExecutor, storageFor, wakeSpares } from './shared-resources.ts';
 import { StoredSession } from './stored-session.ts';
 
-/** In records: wherever the data folder is. */
-const OWN_WORKSPACE = 'workspace';
-const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+const OWN_WORKSPACE = 'workspace'; // in records, wherever the data folder is
 
-/** What a session is made of. */
 interface SessionParts {
   readonly options: CheckedOptions;
   readonly sandboxConfig: SandboxConfig;
@@ -232,7 +229,7 @@ export class Session implements SessionApi {
     let failure: { readonly error: unknown } | undefined;
     const listener = new EventListener<ExecutionEvent>((event) => {
       // Later, for the kernel that asks is in the middle of handling the question.
-      if (event.type === 'input_request') queueMicrotask(() => void this.#answer(event, options.onInput));
+      if (event.type === 'input_request') queueMicrotask(() => void answerInput(this, event, options.onInput));
       try {
         options.onEvent?.(event);
       } catch (error) {
@@ -480,16 +477,6 @@ export class Session implements SessionApi {
       return await this.#manager.queue.run(work);
     } finally {
       this.#manager.becomeIdle();
-    }
-  }
-
-  async #answer(request: InputRequestEvent, onInput: RunOptions['onInput']): Promise<void> {
-    try {
-      if (!onInput) await this.cancelInput(request.id, NOBODY_ANSWERS);
-      else await this.answerInput(request.id, await onInput(request));
-    } catch (error) {
-      const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
-      if (!gone) await this.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
     }
   }
 

@@ -8,17 +8,6 @@ import { logLevels, privileges, providerToolModes } from './server-config.ts';
 import { notInFile, type Setting, secret, setting, withoutFlag } from './setting.ts';
 import * as types from './value-types.ts';
 
-export type { ServeSettings } from './server-config.ts';
-export {
-  type GatewaySettings,
-  type LogLevel,
-  logLevels,
-  type PackageOptions,
-  type Privilege,
-  privileges,
-  providerToolModes,
-} from './server-config.ts';
-
 const storageSettings = {
   config: notInFile(
     setting('--config <file>', 'a file with settings', types.path, { defaultText: 'config.yaml in the data folder' }),

@@ -9,7 +9,7 @@ import { connect } from '../../src/client/index.ts';
 import type { SessionWish } from '../../src/client/resources.ts';
 import { omitUndefined } from '../../src/lib/omit-undefined.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
-import type { PermissionDecision } from '../../src/protocol/api/agent-routes.ts';
+import type { PermissionDecision } from '../../src/protocol/permission.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';
 import { folderName } from '../../src/storage/folder-name.ts';

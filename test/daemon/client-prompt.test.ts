@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { ClientSession } from '../../src/client/client-session.ts';
-import type { Conversation } from '../../src/protocol/api/agent-routes.ts';
+import type { Conversation } from '../../src/protocol/conversation.ts';
 import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { connectTo } from '../support/client.ts';
 import { Daemon } from '../support/daemon.ts';

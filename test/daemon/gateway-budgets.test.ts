@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { afterAll, expect, it, vi } from 'vitest';
 import { CellaError, errorCodes } from '../../src/protocol/errors.ts';
 import { UsageLedger } from '../../src/server/gateway/usage-ledger.ts';
-import type { GatewaySettings } from '../../src/settings/settings-table.ts';
+import type { GatewaySettings } from '../../src/settings/server-config.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { at, Gateway, message, provide } from '../support/gateway.ts';
 import { scratchFolder } from '../support/session.ts';

@@ -9,7 +9,7 @@ import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { connect } from '../../src/client/index.ts';
-import type { PermissionInfo } from '../../src/protocol/api/agent-routes.ts';
+import type { PermissionInfo } from '../../src/protocol/permission.ts';
 import { agentDaemon, decide, eventsOf, hostileRunner, namedPrograms, prompt, until } from '../support/agent-daemon.ts';
 import { SAY } from '../support/approved-tool.ts';
 import { runHere } from '../support/cli-here.ts';

@@ -1,7 +1,7 @@
 /** `cella agent`, `cella permissions` and the agent of a chat, as a person types them, at a server whose turns are scripted. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PermissionInfo } from '../../src/protocol/api/agent-routes.ts';
+import type { PermissionInfo } from '../../src/protocol/permission.ts';
 import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { Daemon } from '../support/daemon.ts';
 import { Cella, type StartOptions } from './command.ts';

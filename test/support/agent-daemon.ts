@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
 import { installProgram } from '../../src/agents/install-program.ts';
 import { hostMcp } from '../../src/mcp/hosted-session.ts';
-import type { PermissionInfo } from '../../src/protocol/api/agent-routes.ts';
+import type { PermissionInfo } from '../../src/protocol/permission.ts';
 import { SessionEvent } from '../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../src/protocol/turn.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';

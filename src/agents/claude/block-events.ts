@@ -4,9 +4,9 @@
  */
 
 import { z } from 'zod';
-import type { AgentEvent, AgentFailure, ItemKind } from '../../protocol/agent-events.ts';
+import type { AgentEvent, ItemKind } from '../../protocol/agent-events.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
-import type { TokenUsage } from '../../protocol/turn.ts';
+import type { AgentFailure, TokenUsage } from '../../protocol/turn.ts';
 import { truncateId, truncateInput, truncateText } from '../truncate.ts';
 import { Block, type ClaudeModelUsage, type ToolResult, type ToolUse } from './sdk-messages.ts';
 import { fieldOf, titleOf, workspacePath } from './tool-summary.ts';

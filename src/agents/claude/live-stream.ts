@@ -1,8 +1,8 @@
 /** Maps the messages of a running turn to events. */
 
 import type { z } from 'zod';
-import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
-import type { TokenUsage } from '../../protocol/turn.ts';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
+import type { AgentFailure, TokenUsage } from '../../protocol/turn.ts';
 import { truncateId } from '../truncate.ts';
 import { BlockEvents, providerFailure, type ToolOutcome, usageOf } from './block-events.ts';
 import { Block, SdkMessage, type SdkResult, SYNTHETIC, type ToolResultMeta } from './sdk-messages.ts';

@@ -1,7 +1,7 @@
 /** Runs one turn of Claude: starts its program, sends its events, and waits until the program has ended. */
 
-import type { AgentFailure } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { AgentFailure } from '../../protocol/turn.ts';
 import type { AgentSetup, AgentTurn, TurnOutcome } from '../agent-adapter.ts';
 import { EventSender } from '../event-sender.ts';
 import { claudeFailure } from './block-events.ts';

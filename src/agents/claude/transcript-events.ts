@@ -1,7 +1,7 @@
 /** Maps a transcript to the events of its live stream, with the same turn ids. */
 
-import type { AgentEvent, AgentFailure, AgentLogEvent } from '../../protocol/agent-events.ts';
-import type { TurnStatus } from '../../protocol/turn.ts';
+import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { AgentFailure, TurnStatus } from '../../protocol/turn.ts';
 import { BlockEvents, providerFailure, type ToolOutcome, usageOf, usageSince } from './block-events.ts';
 import { itemOf, textsOf } from './live-stream.ts';
 import {

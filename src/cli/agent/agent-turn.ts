@@ -1,8 +1,8 @@
 /** One turn of a coding agent at the terminal: prints its events, asks its questions, and stops it on Ctrl-C. */
 
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
-import type { PermissionDecision } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { PermissionDecision } from '../../protocol/permission.ts';
 import type { TurnInfo } from '../../protocol/turn.ts';
 import type { AgentApi, PromptOptions } from '../../session/api.ts';
 import { Exit } from '../command-errors.ts';

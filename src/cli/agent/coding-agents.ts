@@ -1,8 +1,7 @@
 /** The coding agents that a command line can name, and the sessions that have one. */
 
-import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { AgentName, ToolNames } from '../../protocol/turn.ts';
+import { AgentName, type CodingAgent, ToolNames } from '../../protocol/turn.ts';
 import type { AgentApi } from '../../session/api.ts';
 import { UsageError } from '../command-errors.ts';
 

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
-import type { PermissionDecision } from '../../protocol/api/agent-routes.ts';
+import type { PermissionDecision } from '../../protocol/permission.ts';
 import { escapeControls, escapeControlsKeepLines } from '../format.ts';
 import type { LineSource } from '../terminal/line-input.ts';
 import type { Terminal } from '../terminal/terminal.ts';

@@ -8,7 +8,7 @@ import type {
   Recovered,
   ResultEvent,
 } from '../../protocol/execution-events.ts';
-import { PyObject, type PyValue } from '../../protocol/kernel-marshal.ts';
+import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 import { adviceFor } from '../command-errors.ts';
 import { escapeControls, formatDuration, formatSize } from '../format.ts';
 import type { Terminal } from '../terminal/terminal.ts';

@@ -9,7 +9,7 @@ import type {
   PermissionRule,
   SessionInfo,
 } from '../../client/index.ts';
-import type { PermissionScope } from '../../protocol/api/agent-routes.ts';
+import type { PermissionScope } from '../../protocol/permission.ts';
 import { describePattern } from '../agent/permission-prompt.ts';
 import { findSession } from '../backend/find-server.ts';
 import { Exit } from '../command-errors.ts';

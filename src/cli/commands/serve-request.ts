@@ -1,7 +1,8 @@
 /** The settings of a server from flags, variables and the config file. */
 
+import type { ServeSettings } from '../../settings/server-config.ts';
 import type { Setting } from '../../settings/setting.ts';
-import { type ServeSettings, serveSettings, settings } from '../../settings/settings-table.ts';
+import { serveSettings, settings } from '../../settings/settings-table.ts';
 import { UsageError } from '../command-errors.ts';
 import type { ServeRequest } from '../context.ts';
 import { resolveSetting } from '../options.ts';

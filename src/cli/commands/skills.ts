@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { eventToJson } from '../../protocol/execution-events.ts';
-import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
+import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 import type { SkillInfo, SkillParameter, SkillsApi } from '../../session/api.ts';
 import { type KnownParameter, parseArguments, type ValueType } from '../call-arguments.ts';
 import { printEvent, printNotices } from '../cells/event-printer.ts';

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { CellaError } from '../../protocol/errors.ts';
-import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
+import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 import type { ToolInfo, ToolParameter, ToolsApi } from '../../session/api.ts';
 import { parseArguments } from '../call-arguments.ts';
 import { Exit } from '../command-errors.ts';

@@ -2,8 +2,8 @@
 
 import { realpathSync, statSync } from 'node:fs';
 import { z } from 'zod';
-import type { FileChange as TreeChange } from '../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { FileChange as TreeChange } from '../../protocol/workspace-models.ts';
 import type { BasePaths, FileChange, FileEntry, FileWrite, FileWritten } from '../environment.ts';
 import { askerOf } from './file-limits.ts';
 import { invalidPath, partsOf, toFileError } from './file-paths.ts';

@@ -3,7 +3,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { FileChange } from '../../protocol/api/namespace-routes.ts';
+import type { FileChange } from '../../protocol/workspace-models.ts';
 import { isAbsence, missing, partsOf, toFileError } from './file-paths.ts';
 import type { FileInfo, Files } from './session-files.ts';
 

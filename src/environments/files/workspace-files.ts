@@ -2,8 +2,8 @@
 
 import type { FileHandle } from 'node:fs/promises';
 import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
-import type { FileChange } from '../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { FileChange } from '../../protocol/workspace-models.ts';
 import type { FileEntry } from '../environment.ts';
 import { askerOf } from './file-limits.ts';
 import { invalidPath, isCode, partsOf, toFileError } from './file-paths.ts';

@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import type { ArtifactReader, ArtifactWriter, Page } from '../../storage/contract.ts';
 import { type HostMethods, hostMethod, MAX_PAGE_CHARACTERS, PageRequest, toPage } from '../host-methods.ts';
 import { checkNewFacts } from './artifact-facts.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { MemoryArtifacts } from '../../../test/support/memory-stores.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { ArtifactFacts } from '../../protocol/namespace-models.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import { Artifacts } from './artifacts.ts';
 
 const text = { type: 'text', mediaType: 'text/plain' } as const;

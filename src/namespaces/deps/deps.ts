@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import { checkPackageName, parseRequirement, type Requirement } from '../../protocol/requirement.ts';
 import type { DepsStore } from '../../storage/contract.ts';
 import { type HostMethods, hostMethod, type NamespaceCallContext } from '../host-methods.ts';

@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { checkIdentifier, checkName } from '../../protocol/namespace-models.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import { type HostMethods, hostMethod, PageRequest, toPage } from '../host-methods.ts';
 import { checkCountLimit, checkQuery, DEFAULT_MAX_COUNT } from '../namespace-limits.ts';

@@ -1,6 +1,6 @@
 /** Binds what a caller passed to the parameters of a tool, and checks it before anything runs. */
 
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import { argumentError } from './call-errors.ts';
 import { type CallSignature, type Parameter, valueProblem } from './parameters.ts';
 

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
 import { bindArguments, type CallArguments } from './bind-arguments.ts';
 import { throwIfAborted } from './call-errors.ts';

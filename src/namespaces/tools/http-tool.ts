@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import type { BoundArguments } from './bind-arguments.ts';
 import { argumentError, throwIfAborted } from './call-errors.ts';
 import { parametersOf } from './parameters.ts';

@@ -11,8 +11,8 @@ import {
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { checkIdentifier } from '../../protocol/namespace-models.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import { bindArguments, type CallArguments } from './bind-arguments.ts';
 import { BoundedSchemas } from './bounded-schemas.ts';
 import { abortedError, argumentError } from './call-errors.ts';

@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { checkIdentifier } from '../../protocol/namespace-models.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 
 /** What callers see of an argument, whatever kind of tool it belongs to. */
 export interface Parameter {

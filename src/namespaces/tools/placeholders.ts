@@ -1,6 +1,6 @@
 /** `{name}` in URLs, headers, queries and JSON bodies, filled so that a value never changes the structure around it. */
 
-import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
+import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 
 const PLACEHOLDER = /\{([\p{XIDS}_]\p{XIDC}*)\}/gu;
 const WHOLE = new RegExp(`^${PLACEHOLDER.source}$`, 'u');

@@ -2,7 +2,7 @@
 
 import { untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
 import { abortedError } from './call-errors.ts';
 

@@ -1,6 +1,6 @@
 /** The description of a tool for its callers. */
 
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import { callSignature, type Parameter } from './parameters.ts';
 import type { ToolDefinition } from './tool-definition.ts';
 

@@ -2,7 +2,7 @@
 
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { PyObject, type PyValue } from '../../protocol/kernel-marshal.ts';
+import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 
 /** Up to so many characters it is parsed at once. */
 const SMALL = 32 * 1024;

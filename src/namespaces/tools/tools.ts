@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import { type HostMethods, hostMethod, type NamespaceCallContext } from '../host-methods.ts';
 import { checkQuery } from '../namespace-limits.ts';

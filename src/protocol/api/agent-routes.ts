@@ -22,10 +22,6 @@ import {
 import { Idempotent } from './execution-routes.ts';
 import { anyUser, mayUse, mayView, route } from './route.ts';
 
-export { NamedProfile } from '../agent-profile.ts';
-
-export { CodingAgent, Prompted, Transcript } from '../turn.ts';
-
 const agentsTag = 'Agents';
 const streams = ['application/x-ndjson', 'text/event-stream'];
 
@@ -145,22 +141,10 @@ export const DeleteProfile = route('delete /v1/profiles/{name}', agentsTag, anyU
   params: ProfileParams,
 });
 
-export { Conversation } from '../conversation.ts';
-
 export const ReadConversation = route('get /v1/sessions/{id}/conversation', 'Agents', mayView, {
   summary: 'What the agents of a session have done, as the kept events add up: turns, items, plan, files, permissions',
   result: Conversation,
 });
-
-export {
-  type NewRule,
-  PermissionDecision,
-  PermissionInfo,
-  PermissionRule,
-  PermissionScope,
-  type Resolution,
-  RuleId,
-} from '../permission.ts';
 
 const permissionsTag = 'Permissions';
 

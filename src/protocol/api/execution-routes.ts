@@ -8,8 +8,6 @@ import { TurnId } from '../turn.ts';
 import { TerminalArgv, TerminalSize } from '../workspace-models.ts';
 import { mayUse, mayView, route } from './route.ts';
 
-export { IdempotencyKey } from '../execution-events.ts';
-
 const executionTag = 'Execution';
 const streams = ['application/x-ndjson', 'text/event-stream'];
 
@@ -109,8 +107,6 @@ export const ReadOutput = route('get /v1/sessions/{id}/outputs/{file}', executio
   query: z.strictObject({ offset: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0) }),
   gives: ['application/octet-stream'],
 });
-
-export { MOST_TYPED_BYTES, TerminalClientFrame, TerminalServerFrame } from './socket-frames.ts';
 
 const side = (schema: z.ZodType<number, number>, otherwise: number) =>
   z.coerce.number().pipe(schema).default(otherwise);

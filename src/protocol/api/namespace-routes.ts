@@ -15,8 +15,6 @@ import { SessionId } from '../session-info.ts';
 import { FileInfo } from '../workspace-models.ts';
 import { anyUser, mayUse, mayView, route } from './route.ts';
 
-export { DepsLine, type ThingKind } from '../namespace-models.ts';
-
 const name = z.string().min(1).max(200);
 const NameParams = z.object({ id: SessionId, name });
 const PageQuery = z.strictObject({
@@ -217,8 +215,6 @@ export const ListThings = route('get /v1/things', 'Tools', anyUser, {
       .meta({ description: 'Of each kind that has more: where to go on, by `only` and `after`.' }),
   }),
 });
-
-export { FileChange, FileInfo } from '../workspace-models.ts';
 
 const filesTag = 'Files';
 

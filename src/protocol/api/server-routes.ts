@@ -4,8 +4,6 @@ import { z } from 'zod';
 import { ServerEnd, ServerStatus, StopServer } from '../server-info.ts';
 import { adminOnly, anyone, anyUser, route } from './route.ts';
 
-export { ServerStatus, StopServer } from '../server-info.ts';
-
 const serverTag = 'Server';
 
 export const Home = route('get /', serverTag, anyone, {

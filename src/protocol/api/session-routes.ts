@@ -23,7 +23,6 @@ import {
 } from '../session-info.ts';
 import { anyUser, mayManage, mayUse, mayView, route, validateOnly } from './route.ts';
 
-export { AgentInfo } from '../kernel-state.ts';
 export type { ShareRequest as ShareWish } from '../session-info.ts';
 
 const sessionsTag = 'Sessions';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Right, type Role, rights, roles, type Scope, type Share, scopes } from '../../protocol/access-models.ts';
+import type { Right, Role, Scope, Share } from '../../protocol/access-models.ts';
+import { rights, roles, scopes } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Principal } from './authorization.ts';
-import { requireRight, requireScope, rightOf, scopesOf, withImpliedScopes } from './authorization.ts';
+import { type Principal, requireRight, requireScope, rightOf, scopesOf, withImpliedScopes } from './authorization.ts';
 
 const someone = (userId: string, role: Role = 'member', only: readonly Scope[] = scopesOf(role)): Principal => ({
   userId,

@@ -1,6 +1,7 @@
 /** What a principal may do: scopes, and rights to a session by ownership, share or the admin role. */
 
-import { type Right, type Role, rights, roles, type Scope, type Share } from '../../protocol/access-models.ts';
+import type { Right, Role, Scope, Share } from '../../protocol/access-models.ts';
+import { rights, roles } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Users } from './users.ts';
 

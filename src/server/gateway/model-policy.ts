@@ -2,7 +2,7 @@
 
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { GatewaySettings, providerToolModes } from '../../settings/settings-table.ts';
+import type { GatewaySettings, providerToolModes } from '../../settings/server-config.ts';
 import { isLoopback } from '../network-exposure.ts';
 import type { TokenCounts } from './usage-report.ts';
 

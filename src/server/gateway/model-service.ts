@@ -2,7 +2,7 @@
 
 import type { KeyMode, Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { GatewaySettings } from '../../settings/settings-table.ts';
+import type { GatewaySettings } from '../../settings/server-config.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';

@@ -1,8 +1,8 @@
 /** Streamed responses, as JSON lines or server-sent events: as fast as the client reads, while it may read. */
 
 import type { UnderlyingSource } from 'node:stream/web';
-import type { DepsLine } from '../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { DepsLine } from '../../protocol/namespace-models.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/authorization.ts';
 import { drainingError } from '../request-errors.ts';

@@ -1,9 +1,9 @@
 /** What the HTTP server is made from, what its handlers use, and its limits. */
 
-import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
-import type { ServerStatus } from '../../protocol/api/server-routes.ts';
 import type { CellaError } from '../../protocol/errors.ts';
-import type { Privilege } from '../../settings/settings-table.ts';
+import type { ServerStatus } from '../../protocol/server-info.ts';
+import type { CodingAgent } from '../../protocol/turn.ts';
+import type { Privilege } from '../../settings/server-config.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { Peers } from '../cluster/peers.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';

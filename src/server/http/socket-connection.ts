@@ -2,8 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
-import type { TerminalServerFrame } from '../../protocol/api/execution-routes.ts';
-import { CloseCode, type ServerFrame } from '../../protocol/api/socket-frames.ts';
+import { CloseCode, type ServerFrame, type TerminalServerFrame } from '../../protocol/api/socket-frames.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
 import type { Logger } from '../logger.ts';
 import type { Dropped } from '../metrics.ts';

@@ -7,8 +7,7 @@
 
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
-import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/execution-routes.ts';
-import { CloseCode } from '../../protocol/api/socket-frames.ts';
+import { CloseCode, MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/socket-frames.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
 import type { Logger } from '../logger.ts';
 import type { ServerSession } from '../sessions/session-types.ts';

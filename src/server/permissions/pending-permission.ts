@@ -3,7 +3,7 @@
  * asked; the next server keeps it pending until the same request comes again.
  */
 
-import type { PermissionInfo, Resolution } from '../../protocol/api/agent-routes.ts';
+import type { PermissionInfo, Resolution } from '../../protocol/permission.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import { type PermissionRecord, type PermissionRecords, requestedEvent, resolvedEvent } from './permission-records.ts';
 

@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
-import { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { PermissionInfo } from '../../protocol/permission.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { SessionLog } from '../events/session-log.ts';

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
-import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
+import type { PermissionInfo } from '../../protocol/permission.ts';
 import { valueToWire } from '../../protocol/py-values.ts';
 import { newPermissionId } from '../ids.ts';
 import {

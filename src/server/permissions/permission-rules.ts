@@ -1,8 +1,8 @@
 /** Rules that allow a tool call without asking: their store, what part of a call they look at, and how a pattern matches it. */
 
 import type { z } from 'zod';
-import { type NewRule, PermissionRule } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { type NewRule, PermissionRule } from '../../protocol/permission.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { newRuleId } from '../ids.ts';

@@ -6,14 +6,14 @@
 import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { Approval, ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
 import type { PermissionOutcome } from '../../protocol/agent-events.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import {
   type NewRule,
   PermissionDecision,
   type PermissionInfo,
   type PermissionRule,
   type PermissionScope,
-} from '../../protocol/api/agent-routes.ts';
-import { CellaError } from '../../protocol/errors.ts';
+} from '../../protocol/permission.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import {

@@ -1,8 +1,7 @@
 /** Each user's named agent profiles in storage. */
 
 import { z } from 'zod';
-import { AgentProfile, ProfileName } from '../../protocol/agent-profile.ts';
-import type { NamedProfile } from '../../protocol/api/agent-routes.ts';
+import { AgentProfile, type NamedProfile, ProfileName } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';

@@ -2,9 +2,14 @@
 
 import { SerialQueue } from '../../lib/serial-queue.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
-import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type AgentName, isTurnOver, type PermissionMode, type TurnInfo } from '../../protocol/turn.ts';
+import {
+  type AgentName,
+  isTurnOver,
+  type PermissionMode,
+  type Transcript,
+  type TurnInfo,
+} from '../../protocol/turn.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../ids.ts';
 import { drainingError } from '../request-errors.ts';

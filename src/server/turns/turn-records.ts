@@ -1,8 +1,7 @@
 /** The turns of a session in storage: records, transcripts, recovery after a server has ended, and the conversation so far. */
 
 import { z } from 'zod';
-import type { Conversation } from '../../protocol/api/agent-routes.ts';
-import { emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
+import { type Conversation, emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import { isTurnOver, TurnInfo } from '../../protocol/turn.ts';

@@ -1,10 +1,10 @@
 /** One turn while it waits and runs: why it stops, who waits for it, and how it ended. */
 
-import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
+import type { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
 import type { NewPermission, PermissionResult } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import type { PromptRequest } from './session-turns.ts';

@@ -17,9 +17,41 @@ export async function websocket(): Promise<Target> {
   return {
     name: 'websocket',
     parser: [
-      { file: 'protocol/json-scan.ts' },
-      { file: 'protocol/light-json.ts' },
-      { file: 'protocol/http/frames.ts' },
+      {
+        file: 'lib/json-scanner.ts',
+        functions: [
+          'JsonScanner',
+          'push',
+          'isTooMuch',
+          'effort',
+          'isObject',
+          'end',
+          '#next',
+          '#between',
+          '#begin',
+          '#beginKey',
+          '#string',
+          '#wantedHere',
+          '#keep',
+          '#tellText',
+          '#inString',
+          '#endString',
+          '#open',
+          '#close',
+          '#endValue',
+          '#inNumber',
+          '#tooMuch',
+          '#exceeds',
+          'kindOf',
+          'endOfPlain',
+          'afterDigit',
+          'isDigit',
+          'isHex',
+          'isBlank',
+        ],
+      },
+      { file: 'lib/json-scanner.ts', functions: ['isCheapToParse', 'parseCheapJson'] },
+      { file: 'protocol/api/socket-frames.ts' },
     ],
     words: [
       '"type":"ping"',
@@ -72,7 +104,7 @@ export async function bodies(): Promise<Target> {
   const { Hops } = await import('../../../src/server/cluster/forward-mark.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
-  const { TerminalClientFrame } = await import('../../../src/protocol/api/execution-routes.ts');
+  const { TerminalClientFrame } = await import('../../../src/protocol/api/socket-frames.ts');
   const routes = await endpoints();
   const hops = new Hops('secret');
   const hold = { take: () => {}, be: () => {}, [Symbol.dispose]: () => {} };
@@ -81,18 +113,18 @@ export async function bodies(): Promise<Target> {
   return {
     name: 'bodies',
     parser: [
-      { file: 'daemon/http/hosts.ts' },
+      { file: 'server/http/app.ts', functions: ['hostProblem', 'originProblem', 'nameOf'] },
       {
-        file: 'daemon/http/request-parts.ts',
-        functions: ['partsOf', 'withFewNames', 'check', 'fitting', 'queryOf', 'mayHaveBody'],
+        file: 'server/http/router.ts',
+        functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf', 'mayHaveBody'],
       },
-      { file: 'daemon/http/body.ts', functions: ['readText', 'readJson', 'whileThere', 'tooLarge'] },
-      { file: 'daemon/http/idempotency-key.ts' },
-      { file: 'daemon/access/token-text.ts' },
-      { file: 'daemon/access/session-token-text.ts' },
-      { file: 'daemon/cluster/hop.ts' },
+      { file: 'server/http/bodies.ts', functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge'] },
+      { file: 'server/http/router.ts', functions: ['idempotencyKeyOf'] },
+      { file: 'server/access/secrets.ts', functions: ['tokenText', 'parseToken'] },
+      { file: 'server/access/secrets.ts', functions: ['sessionTokenText', 'parseSessionToken'] },
+      { file: 'server/cluster/forward-mark.ts' },
       { file: 'environments/files/glob.ts' },
-      { file: 'environments/files/path.ts', functions: ['partsOf', 'refused'] },
+      { file: 'environments/files/file-paths.ts', functions: ['partsOf', 'invalidPath'] },
     ],
     words: [
       ...[

@@ -41,7 +41,7 @@ export async function frames(): Promise<Target> {
   const largest = new Map([...kernel.fromSupervisor, ...kernel.fromKernel]);
   return {
     name: 'frames',
-    parser: [{ file: 'protocol/frames.ts' }, { file: 'protocol/kernel.ts' }],
+    parser: [{ file: 'protocol/kernel-frames.ts' }, { file: 'protocol/kernel-payloads.ts' }],
     words: [...kernelTypes, 'status', 'ok', 'marks', '{', '0', '[\x01\0\0\0', 'u\x04\0\0\0name'],
     take: (input) =>
       attempt(() => {
@@ -63,7 +63,7 @@ export async function parts(): Promise<Target> {
   const { parsePart } = await import('../../../src/protocol/kernel-payloads.ts');
   return {
     name: 'parts',
-    parser: [{ file: 'protocol/kernel.ts', functions: ['parsePart', 'parseJson', 'check'] }],
+    parser: [{ file: 'protocol/kernel-payloads.ts', functions: ['parsePart', 'parseJson', 'check'] }],
     words: ['"names":', '["x"]', '"last":true', '"kind":"pickle"', '"portable":false', '{', '}', ',', '[[[['],
     take: (input) => attempt(() => parsePart(input)),
   };
@@ -83,16 +83,49 @@ const VALUE_WORDS = [
 
 export async function values(): Promise<Target> {
   const attempt = await onlyFrameErrors();
-  const { decodeValue, encodeText, valueToJson } = await import('../../../src/protocol/kernel-marshal.ts');
+  const { decodeValue, encodeText } = await import('../../../src/protocol/kernel-marshal.ts');
   const { encodeValue } = await import('../../../src/protocol/kernel-marshal.ts');
-  const { valueFromWire: fromWire, valueToWire: toWire } = await import('../../../src/protocol/py-values.ts');
+  const {
+    valueFromWire: fromWire,
+    valueToJson,
+    valueToWire: toWire,
+  } = await import('../../../src/protocol/py-values.ts');
   return {
     name: 'values',
     parser: [
-      { file: 'protocol/values.ts' },
       {
-        file: 'protocol/http/values.ts',
-        functions: ['toWire', 'fromWire', 'objectToWire', 'numberToWire', 'intToText', 'intFromText'],
+        file: 'protocol/kernel-marshal.ts',
+        functions: [
+          'decodeValue',
+          'decodeCounted',
+          'Reader',
+          'value',
+          '#count',
+          '#byte',
+          '#int32',
+          '#double',
+          '#text',
+          '#size',
+          '#skip',
+          '#take',
+          '#long',
+          '#fewDigits',
+          '#list',
+          '#dict',
+          '#opaque',
+          'bigFromDigits',
+          'isAscii',
+          'decodeText',
+          'hasSurrogate',
+          'decodeWithSurrogates',
+          'takePlain',
+          'encodeText',
+          'writeText',
+        ],
+      },
+      {
+        file: 'protocol/py-values.ts',
+        functions: ['valueToWire', 'valueFromWire', 'objectToWire', 'numberToWire', 'intToText', 'intFromText'],
       },
     ],
     words: [
@@ -126,8 +159,8 @@ export async function mime(): Promise<Target> {
   return {
     name: 'mime',
     parser: [
-      { file: 'protocol/kernel.ts', functions: ['parseDisplay', 'check'] },
-      { file: 'protocol/http/results.ts', functions: ['bundleFromWire', 'bundleToWire'] },
+      { file: 'protocol/kernel-payloads.ts', functions: ['parseDisplay', 'check'] },
+      { file: 'protocol/execution-events.ts', functions: ['bundleFromWire', 'bundleToWire'] },
     ],
     words: [...VALUE_WORDS, '{', '0', 'u\x0a\0\0\0text/plain', 'u\x04\0\0\0data', 'u\x07\0\0\0dataCuti\x01\0\0\0'],
     take: (input) =>
@@ -198,7 +231,33 @@ export async function output(): Promise<Target> {
   };
   return {
     name: 'output',
-    parser: [{ file: 'kernel/output.ts' }, { file: 'kernel/signs.ts' }],
+    parser: [
+      {
+        file: 'kernel/kernel-output.ts',
+        functions: [
+          'OutputStream',
+          'open',
+          'begin',
+          'reached',
+          'paused',
+          'end',
+          'release',
+          'resume',
+          'finish',
+          'close',
+          '#goOn',
+          '#feed',
+          '#held',
+          '#process',
+          '#pass',
+          '#unwrap',
+          '#pieceAt',
+          '#text',
+          '#end',
+        ],
+      },
+      { file: 'kernel/kernel-output.ts', functions: ['nextSign', 'signAt', 'taggedTextAt', 'begins'] },
+    ],
     words: [
       MARK,
       MARK.slice(0, 7),

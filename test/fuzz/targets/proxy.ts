@@ -31,10 +31,13 @@ export async function proxy(): Promise<Target> {
   return {
     name: 'proxy',
     parser: [
-      { file: 'sandbox/proxy/headers.ts' },
-      { file: 'sandbox/proxy/forward.ts', functions: ['readPassage', 'otherHost'] },
-      { file: 'sandbox/proxy/allow-list.ts' },
-      { file: 'sandbox/proxy/guarded.ts' },
+      { file: 'sandbox/proxy/forward.ts', functions: ['ambiguity', 'forwardedHeaders', 'namedByConnection'] },
+      { file: 'sandbox/proxy/forward.ts', functions: ['readProxyRequest', 'otherHost'] },
+      {
+        file: 'sandbox/proxy/allow-list.ts',
+        functions: ['AllowList', 'check', '#isReachable', 'covers', 'hasPort', 'normalizedAddress'],
+      },
+      { file: 'sandbox/proxy/allow-list.ts', functions: ['isPrivateAddress', 'isOwnAddress'] },
       { file: 'protocol/network-hosts.ts' },
     ],
     words: [

@@ -9,7 +9,13 @@ export async function rpc(): Promise<Target> {
   const { parseMessage } = await import('../../../src/protocol/rpc-message.ts');
   return {
     name: 'rpc',
-    parser: [{ file: 'protocol/rpc/lines.ts' }, { file: 'protocol/rpc/message.ts' }],
+    parser: [
+      {
+        file: 'lib/line-splitter.ts',
+        functions: ['LineSplitter', 'push', 'end', 'heldBytes', '#take', '#hold', '#forget'],
+      },
+      { file: 'protocol/rpc-message.ts', functions: ['parseMessage', 'classify', 'invalidMessage', 'idOf'] },
+    ],
     words: [
       '"id":1',
       '"id":null',
@@ -101,15 +107,28 @@ export async function runner(): Promise<Target> {
   return {
     name: 'runner',
     parser: [
-      { file: 'protocol/rpc/incoming.ts' },
-      { file: 'protocol/rpc/failure.ts', functions: ['fromWire', 'isCode', 'codeOf', 'wireFault'] },
       {
-        file: 'protocol/rpc/peer.ts',
+        file: 'protocol/rpc-peer.ts',
+        functions: [
+          'IncomingCalls',
+          'handle',
+          'on',
+          'notify',
+          'begin',
+          'stopAll',
+          '#work',
+          '#told',
+          'describeFirstIssue',
+        ],
+      },
+      { file: 'protocol/rpc-message.ts', functions: ['decodeError', 'isCode', 'codeOf', 'protocolError'] },
+      {
+        file: 'protocol/rpc-peer.ts',
         functions: ['#read', '#take', '#settle', '#refuse', '#refuseLine', '#reply', '#fits'],
       },
       {
         file: 'environments/runner-command.ts',
-        functions: ['runCommand', 'jsonLines', 'parsedLine', 'failed', 'broken'],
+        functions: ['runRunnerCommand', 'jsonLines', 'parsedLine', 'failed', 'broken'],
       },
     ],
     words: [

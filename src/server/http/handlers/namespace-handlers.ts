@@ -2,7 +2,7 @@
 
 import * as namespaceRoutes from '../../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
+import { ArtifactFacts, type ThingKind } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
@@ -199,10 +199,10 @@ function checkUnlocked({ settings }: SessionInfo): void {
 /** All that a user has, or one kind of it: a page of each. */
 async function contentsOf(
   { tools, skills, artifacts, deps }: NamespacesApi,
-  only: namespaceRoutes.ThingKind | undefined,
+  only: ThingKind | undefined,
   page: NamespacePage,
 ) {
-  const wants = (kind: namespaceRoutes.ThingKind) => only === undefined || only === kind;
+  const wants = (kind: ThingKind) => only === undefined || only === kind;
   const [ofTools, ofSkills, ofArtifacts] = [
     pageOf(wants('tools') ? (await tools.list()).toSorted(byName) : [], page),
     pageOf(wants('skills') ? await skills.list() : [], page),

@@ -6,7 +6,7 @@ import * as sessionRoutes from '../../../protocol/api/session-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { type SessionInfo, SessionSettings } from '../../../protocol/session-info.ts';
 import type { SessionApi } from '../../../session/api.ts';
-import type { Privilege } from '../../../settings/settings-table.ts';
+import type { Privilege } from '../../../settings/server-config.ts';
 import type { AccessControl } from '../../access/access-control.ts';
 import { type Principal, requireScope, rightOf } from '../../access/authorization.ts';
 import { wakeSession } from '../../quotas/admission.ts';
