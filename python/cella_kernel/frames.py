@@ -1,4 +1,4 @@
-"""Frames on a stream socket: `length u32, type u8, id u32, payload`, little endian. See docs/protocol.md."""
+"""Frames on a stream socket: `length u32, type u8, id u32, payload`, little endian. See docs/internals/kernel-protocol.md."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ Settings:
   flags of that name. These have none, and stand in no file:
     CELLA_TOKEN              the token for the server at CELLA_URL
     CELLA_MCP_TOKEN          the bearer token of \`cella mcp --http\`
-    CELLA_MASTER_KEY         what a server encrypts credentials with; see docs/credentials.md
+    CELLA_MASTER_KEY         what a server encrypts credentials with; see docs/gateway.md
     CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
     NO_COLOR                 any text turns colours off
   docs/settings.md has all of them in one table.

@@ -120,9 +120,9 @@ describe('frames', () => {
   });
 });
 
-describe('docs/protocol.md', () => {
+describe('docs/internals/kernel-protocol.md', () => {
   it('has a row for every frame, by its letter and name, and for no other', () => {
-    const page = readFileSync(new URL('../../docs/protocol.md', import.meta.url), 'utf8');
+    const page = readFileSync(new URL('../../docs/internals/kernel-protocol.md', import.meta.url), 'utf8');
     const rows = [...page.matchAll(/^\| `(\w)` ([A-Z]+) \|/gm)].map(([, letter, name]) => `${letter} ${name}`);
     const frames = Object.entries(FrameType).map(
       ([name, type]) => `${String.fromCharCode(type)} ${name.toUpperCase()}`,

@@ -1,4 +1,4 @@
-/** Frames between host and Python: `length u32, type u8, id u32, payload`, little endian. See docs/protocol.md. */
+/** Frames between host and Python: `length u32, type u8, id u32, payload`, little endian. See docs/internals/kernel-protocol.md. */
 
 export const HEADER_BYTES = 9;
 /** What a frame that waits takes beside its payload. */

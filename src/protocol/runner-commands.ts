@@ -1,4 +1,4 @@
-/** The commands of the runner program: what each reads from its first line, and the lines that it writes. See docs/runner.md. */
+/** The commands of the runner program: what each reads from its first line, and the lines that it writes. See docs/internals/runner.md. */
 
 import { z } from 'zod';
 import { AgentEvent, AgentLogEvent } from './agent-events.ts';

@@ -7,7 +7,7 @@ import type { RpcMethod, RpcNotification } from './rpc-message.ts';
 import { transcriptPieces } from './runner-commands.ts';
 import { toRunner, toServer } from './runner-methods.ts';
 
-const page = readFileSync(new URL('../../docs/executor-protocol.md', import.meta.url), 'utf8');
+const page = readFileSync(new URL('../../docs/internals/runner-protocol.md', import.meta.url), 'utf8');
 const sections = new Map(
   page
     .split(/^### /m)
@@ -24,7 +24,7 @@ function fieldsOf(schema: z.ZodType | undefined): string[] {
   });
 }
 
-describe('docs/executor-protocol.md', () => {
+describe('docs/internals/runner-protocol.md', () => {
   const methods: readonly (RpcMethod | RpcNotification)[] = [...toRunner, ...toServer];
 
   test('tells every method, and no other, in the order of the source', () => {

@@ -1,4 +1,4 @@
-/** What server and runner ask of each other: JSON-RPC 2.0, one message a line. See docs/executor-protocol.md. */
+/** What server and runner ask of each other: JSON-RPC 2.0, one message a line. See docs/internals/runner-protocol.md. */
 
 import { z } from 'zod';
 import { AgentEvent, PermissionOutcome } from './agent-events.ts';

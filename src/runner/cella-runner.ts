@@ -1,4 +1,4 @@
-/** The program inside an environment that drives a coding agent; bundled to one file. See docs/runner.md. */
+/** The program inside an environment that drives a coding agent; bundled to one file. See docs/internals/runner.md. */
 
 import { agentNames, loadAdapter } from '../agents/registry.ts';
 import { run } from './run.ts';

@@ -58,7 +58,7 @@ export async function runCommand(
 function unknownCommand(): CellaError {
   const known = [...commands.keys(), 'serve'].join(', ');
   return new CellaError('INVALID_REQUEST', 'The runner takes one command and no other arguments.', {
-    advice: `Use one of these: ${known}. See docs/runner.md.`,
+    advice: `Use one of these: ${known}. See docs/internals/runner.md.`,
   });
 }
 
@@ -251,7 +251,7 @@ function check<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
     'INVALID_REQUEST',
     `The input is not what the command takes: ${describeFirstIssue(outcome.error)}.`,
     {
-      advice: 'docs/runner.md shows every field.',
+      advice: 'docs/internals/runner.md shows every field.',
     },
   );
 }

@@ -13,7 +13,7 @@ import { Daemon } from '../support/daemon.ts';
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 
-describe('docs/client.md', () => {
+describe('docs/library.md', () => {
   it('has a program that prints what is written below it', async () => {
     const text = readFileSync(join(root, 'docs', 'client.md'), 'utf8');
     const [, code = '', output = ''] = /```ts\n([\s\S]*?)```\s+```text\n([\s\S]*?)```/.exec(text) ?? [];

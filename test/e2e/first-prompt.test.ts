@@ -114,7 +114,7 @@ it('is refused again where the key is deleted; and the key has been in no file',
   await setKey();
 });
 
-it('comes from a program with a server of its own, which does what docs/turns.md says', async () => {
+it('comes from a program with a server of its own, which does what docs/agents.md says', async () => {
   await cella.run(['serve', 'stop']);
   const root = join(import.meta.dirname, '..', '..');
   const page = readFileSync(join(root, 'docs', 'turns.md'), 'utf8');

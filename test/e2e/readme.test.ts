@@ -10,7 +10,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
-const pages = ['README.md', 'docs/library.md', 'docs/state.md', 'docs/environments.md'] as const;
+const pages = ['README.md', 'docs/library.md', 'docs/state.md', 'docs/internals/runner.md'] as const;
 // Inside the package, so that `import … from 'cella'` finds it as a user's program would.
 const folder = mkdtempSync(join(root, 'dist', 'readme-'));
 const dataDir = mkdtempSync(join(tmpdir(), 'cella-readme-'));

@@ -133,7 +133,7 @@ Examples:
   $ cella image list
   $ cella image remove cella-python:local
 
-Kernels in containers (--executor container) run in such an image. See docs/images.md.`,
+Kernels in containers (--executor container) run in such an image. See docs/containers.md.`,
   build: `
 Examples:
   $ cella image build

@@ -88,7 +88,7 @@ function keyIn(variable: string, text: string): MasterKey {
 }
 
 const invalid = (message: string): CellaError =>
-  new CellaError('INVALID_OPTIONS', message, { advice: 'Correct the variable; see docs/credentials.md.' });
+  new CellaError('INVALID_OPTIONS', message, { advice: 'Correct the variable; see docs/gateway.md.' });
 
 const MOST_BYTES = 10_000;
 
@@ -170,7 +170,7 @@ async function openFile(path: string): Promise<FileHandle | undefined> {
 function unusable(path: string, why: string): CellaError {
   return new CellaError('CREDENTIAL_UNREADABLE', `The master key in ${path} cannot be used: ${why}.`, {
     details: { path },
-    advice: 'Mend the file or bring back a copy of it, or give the key in CELLA_MASTER_KEY. See docs/credentials.md.',
+    advice: 'Mend the file or bring back a copy of it, or give the key in CELLA_MASTER_KEY. See docs/gateway.md.',
   });
 }
 
