@@ -14,9 +14,10 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 
 describe('docs/library.md', () => {
-  it('has a program that prints what is written below it', async () => {
-    const text = readFileSync(join(root, 'docs', 'client.md'), 'utf8');
-    const [, code = '', output = ''] = /```ts\n([\s\S]*?)```\s+```text\n([\s\S]*?)```/.exec(text) ?? [];
+  it('has a program of the client that prints what is written below it', async () => {
+    const text = readFileSync(join(root, 'docs', 'library.md'), 'utf8');
+    const programs = [...text.matchAll(/```ts\n((?:(?!```)[\s\S])*)```\s+```text\n([\s\S]*?)```/g)];
+    const [, code = '', output = ''] = programs.find(([, code]) => code?.includes("'cella/client'")) ?? [];
     await using daemon = await Daemon.start();
     // Inside the package, so that `cella/client` is found as a user's program finds it.
     const folder = mkdtempSync(join(root, 'dist', 'client-page-'));

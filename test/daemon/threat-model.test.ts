@@ -22,11 +22,11 @@ const rowsOf = (text: string) =>
   text.split('\n').filter((line) => line.startsWith('| ') && !/^\| (promise|\| fault)/.test(line));
 
 const promises = between('docs/threat-model.md', '## Promises', '## Not promised');
-const faults = between('CONTRIBUTING.md', '## Faults', '## Add an error code');
+const faults = between('docs/internals/testing.md', '## Faults', '## What is simulated');
 
 describe.each([
   ['the promises of docs/threat-model.md', promises, 20],
-  ['the faults of CONTRIBUTING.md', faults, 35],
+  ['the faults of docs/internals/testing.md', faults, 35],
 ])('%s', (_page, text, least) => {
   it('each row names a test', () => {
     const rows = rowsOf(text);

@@ -117,7 +117,7 @@ it('is refused again where the key is deleted; and the key has been in no file',
 it('comes from a program with a server of its own, which does what docs/agents.md says', async () => {
   await cella.run(['serve', 'stop']);
   const root = join(import.meta.dirname, '..', '..');
-  const page = readFileSync(join(root, 'docs', 'turns.md'), 'utf8');
+  const page = readFileSync(join(root, 'docs', 'agents.md'), 'utf8');
   const [, code = '', output = ''] = /```ts\n([\s\S]*?)```\s+```text\n([\s\S]*?)```/.exec(page) ?? [];
   // Inside the package, so that `cella` is found as a user's program finds it.
   const folder = mkdtempSync(join(root, 'dist', 'turns-page-'));
