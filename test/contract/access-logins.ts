@@ -12,7 +12,7 @@ export function loginContract(open: OpenStorage): void {
     const { access } = await again();
     const { code } = await access.logins.createCode(access.daemon());
     const login = await (await again()).access.logins.redeem(code);
-    expect(login.principal).toMatchObject({ userId: 'local', role: 'admin', credential: { kind: 'login' } });
+    expect(login.principal).toMatchObject({ userId: 'local', role: 'admin', authMethod: { kind: 'login' } });
     expect(await access.logins.authenticate(login.cookie)).toEqual(login.principal);
     expect((await failureOf(access.logins.redeem(code))).code).toBe('UNAUTHENTICATED');
     expect((await failureOf(access.logins.authenticate(code))).code).toBe('UNAUTHENTICATED');
@@ -72,7 +72,7 @@ export function loginContract(open: OpenStorage): void {
     const byCode = await access.logins.redeem(code);
     const { code: unused } = await access.logins.createCode(looker);
     for (const { principal: who } of [byToken, byCode]) {
-      expect(who).toMatchObject({ userName: 'ada', scopes: ['view'], credential: { tokenId: info.id } });
+      expect(who).toMatchObject({ userName: 'ada', scopes: ['view'], authMethod: { tokenId: info.id } });
     }
     await access.tokens.revoke(principal, info.id);
     for (const { cookie } of [byToken, byCode]) {
