@@ -5,9 +5,10 @@ import type { Session } from 'node:inspector/promises';
 import { stripTypeScriptTypes } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-/** A file below `src`, or functions of it. */
+/** A file below `src`, or a class or functions of it. */
 export interface ParserFile {
   readonly file: string;
+  readonly class?: string;
   readonly functions?: readonly string[];
 }
 
@@ -27,13 +28,15 @@ export async function covered(
   const { result } = await inspector.post('Profiler.takePreciseCoverage');
   await inspector.post('Profiler.stopPreciseCoverage');
   inspector.disconnect();
-  return parser.map(({ file, functions }) => {
+  return parser.map(({ file, class: name, functions }) => {
     const url = new URL(file, src).href;
     // Node takes types out and leaves blanks: every place stays what it was.
     const text = stripTypeScriptTypes(readFileSync(fileURLToPath(url), 'utf8'));
     const all = result.findLast((script) => script.url === url)?.functions ?? [];
     const within = functions && all.filter(({ functionName }) => functions.includes(functionName));
     const ranges = all.flatMap((one) => one.ranges);
+    const first = name === undefined ? 0 : text.indexOf(`class ${name} `);
+    const last = name === undefined ? text.length : text.indexOf('\n}', first);
     const missed: number[] = [];
     let [at, lines] = [0, 0];
     let comment = false;
@@ -44,7 +47,7 @@ export async function covered(
       const isComment = comment || code.startsWith('//') || code.startsWith('/*');
       comment = (comment || code.startsWith('/*')) && !code.includes('*/');
       // Brackets alone are nothing that could run.
-      if (isComment || !/\w/.test(code)) continue;
+      if (isComment || !/\w/.test(code) || from < first || to > last) continue;
       if (within && !within.some(({ ranges: [own] }) => own && own.startOffset <= from && to <= own.endOffset))
         continue;
       lines += 1;

@@ -107,7 +107,7 @@ export async function bodies(): Promise<Target> {
   const { TerminalClientFrame } = await import('../../../src/protocol/api/socket-frames.ts');
   const routes = await endpoints();
   const hops = new Hops('secret');
-  const hold = { take: () => {}, be: () => {}, [Symbol.dispose]: () => {} };
+  const hold = { add: () => {}, resize: () => {}, [Symbol.dispose]: () => {} };
   const rules = { limitBytes: 12_000, room: () => hold as unknown as ByteReservation };
 
   return {
@@ -120,8 +120,7 @@ export async function bodies(): Promise<Target> {
       },
       { file: 'server/http/bodies.ts', functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge'] },
       { file: 'server/http/router.ts', functions: ['idempotencyKeyOf'] },
-      { file: 'server/access/secrets.ts', functions: ['tokenText', 'parseToken'] },
-      { file: 'server/access/secrets.ts', functions: ['sessionTokenText', 'parseSessionToken'] },
+      { file: 'server/access/secrets.ts', functions: ['parse'] },
       { file: 'server/cluster/forward-mark.ts' },
       { file: 'environments/files/glob.ts' },
       { file: 'environments/files/file-paths.ts', functions: ['partsOf', 'invalidPath'] },
@@ -210,7 +209,7 @@ interface Route {
 
 /** All that the protocol has, whatever file it is in. */
 async function endpoints(): Promise<Route[]> {
-  const folder = new URL('../../../src/protocol/http/', import.meta.url);
+  const folder = new URL('../../../src/protocol/api/', import.meta.url);
   const names = readdirSync(folder).filter((name) => name.endsWith('-routes.ts'));
   const modules = await Promise.all(names.map((name) => import(new URL(name, folder).href)));
   return modules
@@ -236,7 +235,7 @@ function contextOf(
   const header = (name: string) => request.headers[name] as string | undefined;
   const raw = {
     headers: { get: (name: string) => header(name) ?? null, has: (name: string) => header(name) !== undefined },
-    text: async () => body.toString(),
+    arrayBuffer: async () => Uint8Array.from(body).buffer,
     body: body.length === 0 ? null : [body.subarray(0, body.length >> 1), body.subarray(body.length >> 1)],
   };
   const context = {

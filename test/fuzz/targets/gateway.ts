@@ -137,7 +137,6 @@ export async function answers(): Promise<Target> {
       { file: 'server/gateway/providers/openai.ts', functions: ['readChat'] },
       { file: 'server/gateway/providers/gemini.ts', functions: ['readGemini', 'countsOf'] },
       { file: 'server/gateway/providers/anthropic.ts' },
-      { file: 'server/gateway/providers/openai.ts', functions: [] },
       { file: 'server/gateway/providers/openai.ts', functions: ['readResponses'] },
       { file: 'server/gateway/usage-report.ts' },
     ],

@@ -232,30 +232,7 @@ export async function output(): Promise<Target> {
   return {
     name: 'output',
     parser: [
-      {
-        file: 'kernel/kernel-output.ts',
-        functions: [
-          'OutputStream',
-          'open',
-          'begin',
-          'reached',
-          'paused',
-          'end',
-          'release',
-          'resume',
-          'finish',
-          'close',
-          '#goOn',
-          '#feed',
-          '#held',
-          '#process',
-          '#pass',
-          '#unwrap',
-          '#pieceAt',
-          '#text',
-          '#end',
-        ],
-      },
+      { file: 'kernel/kernel-output.ts', class: 'OutputStream' },
       { file: 'kernel/kernel-output.ts', functions: ['nextSign', 'signAt', 'taggedTextAt', 'begins'] },
     ],
     words: [

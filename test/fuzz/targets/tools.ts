@@ -10,9 +10,6 @@ export async function tools(): Promise<Target> {
     parser: [
       { file: 'namespaces/tools/parse-tool.ts' },
       { file: 'namespaces/tools/tool-definition.ts' },
-      { file: 'namespaces/tools/tool-definition.ts', functions: ['fail'] },
-      { file: 'namespaces/tools/tool-definition.ts', functions: [] },
-      { file: 'namespaces/tools/tool-definition.ts', functions: ['fail'] },
       { file: 'namespaces/tools/parameters.ts', functions: ['parametersOf', 'checkParameters', 'yamlPath'] },
       { file: 'namespaces/tools/placeholders.ts', functions: ['placeholders', 'urlTemplateProblem'] },
     ],
