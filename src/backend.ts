@@ -21,7 +21,7 @@ import type { OpenedNamespaces } from './session/session-namespaces.ts';
 import type { Storage } from './storage/contract.ts';
 
 type LocalWork = Pick<CommandContext, 'openSession'> &
-  Pick<StorageAccess, 'listAgents' | 'openNamespaces' | 'listStore' | 'openShelf'>;
+  Pick<StorageAccess, 'listAgents' | 'openNamespaces' | 'listStore' | 'openCheckpoints'>;
 
 export class Backend implements LocalWork {
   readonly #here: LocalWork;
@@ -58,9 +58,9 @@ export class Backend implements LocalWork {
     return await (await import('./cli/backend/remote-backend.ts')).listRemoteStorage(there, place);
   }
 
-  async openShelf(where: StorageTarget & { readonly agentKey: string }) {
+  async openCheckpoints(where: StorageTarget & { readonly agentKey: string }) {
     const there = await this.#elsewhere(where);
-    if (!there) return await this.#here.openShelf(where);
+    if (!there) return await this.#here.openCheckpoints(where);
     return (await import('./cli/backend/remote-backend.ts')).openRemoteCheckpoints(there, where);
   }
 
@@ -106,7 +106,10 @@ export class LocalStores {
     return await listAgents({ dataDir: place.dataDir, storage: await this.redis(place.redis) });
   }
 
-  async openShelf({ agentKey, ...place }: StorageTarget & { readonly agentKey: string }): Promise<CheckpointCatalog> {
+  async openCheckpoints({
+    agentKey,
+    ...place
+  }: StorageTarget & { readonly agentKey: string }): Promise<CheckpointCatalog> {
     const { checkpoints } = await this.#open(place);
     return {
       list: async () => {

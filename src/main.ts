@@ -35,7 +35,7 @@ const doors = new Backend({
   listAgents: (place) => stores.listAgents(place),
   openNamespaces: (options) => stores.openNamespaces(options),
   listStore: (place) => stores.list(place),
-  openShelf: (where) => stores.openShelf(where),
+  openCheckpoints: (where) => stores.openCheckpoints(where),
 });
 
 /** The sessions of an MCP server are those of a server that runs, where one does. */
@@ -121,7 +121,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   ownCommand: [process.execPath, ...withoutDebugger(process.execArgv), process.argv[1] ?? ''],
   openSession: (options) => doors.openSession(options),
   listAgents: (place) => doors.listAgents(place),
-  openShelf: (where) => doors.openShelf(where),
+  openCheckpoints: (where) => doors.openCheckpoints(where),
   openNamespaces: (options) => doors.openNamespaces(options),
   listStore: (place) => doors.listStore(place),
   copyNamespaces: (from, to, options) => stores.copy(from, to, options),

@@ -119,7 +119,7 @@ export interface StorageAccess {
   readonly copyNamespaces: CopyNamespaces;
   /** What a file most likely is, by its name. */
   factsByName(name: string): Promise<Pick<ArtifactFacts, 'type' | 'mediaType'>>;
-  openShelf(where: StorageTarget & { readonly agentKey: string }): Promise<CheckpointCatalog>;
+  openCheckpoints(where: StorageTarget & { readonly agentKey: string }): Promise<CheckpointCatalog>;
 }
 
 export interface BenchFlags {

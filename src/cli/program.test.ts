@@ -23,7 +23,7 @@ async function cellaWith(
     defaults: { agentKey: undefined, dataDir: '/', python: undefined, autoSh: false },
     openSession: refuse,
     listAgents: refuse,
-    openShelf: refuse,
+    openCheckpoints: refuse,
     openNamespaces: refuse,
     listStore: refuse,
     copyNamespaces: refuse,

@@ -159,7 +159,7 @@ export class KernelManager implements SlotHolder {
     return this.#rollback.undo();
   }
 
-  /** Another kernel with the same memory, for another keeper: it lives in the same quarters. */
+  /** A fork: another kernel with the same memory, for another manager, in the same environment. */
   async fork(from: LiveCheckpoint | undefined): Promise<{ shared: SharedEnvironment; link: KernelConnection }> {
     const kernel = await this.ensureRunning();
     const shared = this.#process.requireShared;
@@ -273,7 +273,7 @@ export class KernelManager implements SlotHolder {
     await this.kernel?.close();
   }
 
-  /** Private memory of the kernels in its quarters, in bytes; 0 where they were counted before. Forks share quarters. */
+  /** Private memory of the kernels in its environment, in bytes; 0 if they were counted before. Forks share an environment. */
   async memory(counted: Set<unknown>): Promise<number> {
     const enclosure = this.#process.shared?.environment;
     if (counted.has(enclosure)) return 0;

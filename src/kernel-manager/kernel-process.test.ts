@@ -4,7 +4,7 @@ import { KernelProcess } from './kernel-process.ts';
 import { unlimitedSlots } from './kernel-slots.ts';
 import { SharedEnvironment } from './shared-environment.ts';
 
-/** As much of an enclosure as its quarters meet: it ends when it is told to. */
+/** As much of an environment as SharedEnvironment uses: it ends when it is told to. */
 function enclosure(): { enclosure: KernelHost; end: () => void } {
   const closing = Promise.withResolvers<void>();
   const part = { alive: true, pid: 1, drop: () => {}, close: () => closing.promise };
@@ -23,7 +23,7 @@ function kernelProcess(): KernelProcess {
 
 const checkpoint = (snapshot: number) => ({ snapshot, id: `checkpoint-${snapshot}`, createdAt: 0, execution: 0 });
 
-test('quarters that take their time to end take no moment of the next ones with them', async () => {
+test('an environment that takes its time to end takes no snapshot of the next one with it', async () => {
   const agent = kernelProcess();
   const [old, next] = [enclosure(), enclosure()];
   agent.useEnvironment(new SharedEnvironment(old.enclosure));
@@ -36,7 +36,7 @@ test('quarters that take their time to end take no moment of the next ones with 
   expect(agent.checkpoints.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
 });
 
-test('an open transaction ends with the quarters that its snapshot is in', async () => {
+test('an open transaction ends with the environment that its snapshot is in', async () => {
   const agent = kernelProcess();
   const old = enclosure();
   agent.useEnvironment(new SharedEnvironment(old.enclosure));

@@ -73,7 +73,7 @@ export class KernelProcess {
     return this.#shared;
   }
 
-  /** The quarters, for whoever knows that a kernel lives there. */
+  /** The environment; only call this if a kernel lives there. */
   get requireShared(): SharedEnvironment {
     if (!this.#shared) throw new CellaError('KERNEL_DIED', 'The place of this kernel has ended.');
     return this.#shared;
@@ -105,7 +105,7 @@ export class KernelProcess {
     });
   }
 
-  /** For quarters that have ended: another may be moved to. */
+  /** For an environment that has ended: the next start opens another. */
   releaseEnvironment(): Promise<void> {
     return this.#releaseEnvironment();
   }

@@ -4,14 +4,14 @@
  *
  * - waiting: frames that wait for their turn, parts of a save on their way to the disk. Nothing more is read from the kernel.
  * - calls: calls that are carried out, and replies that the kernel has not taken. Its next calls wait. One reply may be
- *   larger than the bound (256 MiB, host-calls.ts); large ones are made one at a time.
+ *   larger than the bound (80 MiB, host-calls.ts); large ones are made one at a time.
  * - unread: events that the reader of the cell has not taken. Nothing more is read from the kernel.
  * - kept: names and headers of a save, prompts. They go with their work alone: a kernel that wants more is cut off.
  * - displays, output: what the result of the cell that runs will hold. The result says how much it leaves out.
  *
  * Not counted here, because it is bounded elsewhere: a frame of which a part has come, by the largest of its type
- * (protocol/frames.ts); frames before anybody reads, 1 MiB (environments/supervisor/frame-socket.ts); one read of an output pipe, 96 KiB
- * (environments/supervisor/frame-socket.ts); output between cells, of which the session keeps the newest 1 MiB (session/background.ts). The
+ * (protocol/kernel-frames.ts); frames before anybody reads, 1 MiB (environments/supervisor/frame-socket.ts); one read of an output pipe, 96 KiB
+ * (environments/supervisor/frame-socket.ts); output between cells, of which the session keeps the newest 1 MiB (session/background-events.ts). The
  * result of a cell, and the events that were not read when it ended, belong to whoever asked for the cell: they are no
  * larger than what is counted here, and a kernel runs one cell at a time.
  */

@@ -150,20 +150,20 @@ async function serveUntil(
     }),
   };
   const refused: AuditLog['refused'] = (refusal) => access.audit.refused(refusal);
-  let staff: AgentService | undefined;
+  let agentService: AgentService | undefined;
   const agents: TurnRunner = {
     run: async (task) => {
-      if (!staff) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
-      return await (options.agents?.run?.(task) ?? staff.pool.run(task));
+      if (!agentService) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
+      return await (options.agents?.run?.(task) ?? agentService.pool.run(task));
     },
     checkCanRun: async (wish) => {
-      if (!options.agents?.run) await staff?.checkCanRun(wish);
+      if (!options.agents?.run) await agentService?.checkCanRun(wish);
     },
     prestart: async (session, agent) => {
-      if (!staff || options.agents?.run) return false;
-      return staff.pool.prestart(await session.tenant(), agent);
+      if (!agentService || options.agents?.run) return false;
+      return agentService.pool.prestart(await session.tenant(), agent);
     },
-    stop: async (session, why) => await staff?.pool.stop(session, why),
+    stop: async (session, why) => await agentService?.pool.stop(session, why),
     deleteSessionData: async (session) => {
       await access.sessionTokens.forgetSession(session);
       await models.usage.forgetSession(session);
@@ -194,7 +194,7 @@ async function serveUntil(
   const profiles = new AgentProfiles(documents);
   const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, storageQuota }, options.mcp);
   const made = stack.use(new AgentService({ dataDir, access, models, endpoints, log }, options.agents));
-  staff = made;
+  agentService = made;
   const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
   const stop = new ShutdownRequest();

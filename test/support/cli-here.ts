@@ -52,7 +52,7 @@ export async function runHere(words: readonly string[], dataDir: string, options
     listAgents: (place) => stores.listAgents(place),
     openNamespaces: (place) => stores.openNamespaces(place),
     listStore: (place) => stores.list(place),
-    openShelf: (where) => stores.openShelf(where),
+    openCheckpoints: (where) => stores.openCheckpoints(where),
   });
   const never = () => Promise.reject(new Error('this command is for a process of its own'));
   const code = await runProgram(words, {
@@ -62,7 +62,7 @@ export async function runHere(words: readonly string[], dataDir: string, options
     defaults: environment,
     openSession: (place) => doors.openSession(place),
     listAgents: (place) => doors.listAgents(place),
-    openShelf: (where) => doors.openShelf(where),
+    openCheckpoints: (where) => doors.openCheckpoints(where),
     openNamespaces: (place) => doors.openNamespaces(place),
     listStore: (place) => doors.listStore(place),
     copyNamespaces: (from, to, how) => stores.copy(from, to, how),

@@ -28,7 +28,7 @@ export async function runCella(
     defaults: readProcessConfig(env),
     openSession: never,
     listAgents: never,
-    openShelf: never,
+    openCheckpoints: never,
     openNamespaces: never,
     listStore: never,
     copyNamespaces: never,

@@ -87,8 +87,8 @@ const columns: readonly Column[] = [
 
 async function list(request: CheckpointsRequest, context: Context): Promise<number> {
   const { terminal } = context;
-  const shelf = await openCatalog(request, context);
-  const [checkpoints, damaged] = [await shelf.list(), await shelf.damaged()];
+  const catalog = await openCatalog(request, context);
+  const [checkpoints, damaged] = [await catalog.list(), await catalog.damaged()];
   if (request.json) return await print(context, { agent: request.agentKey, checkpoints, damaged });
   if (checkpoints.length === 0 && damaged.length === 0) {
     const agent = JSON.stringify(request.agentKey);
@@ -155,10 +155,10 @@ async function restore(request: SessionRequest, wanted: string, context: Context
 }
 
 async function remove(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
-  const shelf = await openCatalog(request, context);
-  const damaged = (await shelf.damaged()).find(({ id }) => id === wanted);
+  const catalog = await openCatalog(request, context);
+  const damaged = (await catalog.damaged()).find(({ id }) => id === wanted);
   const checkpoint = damaged ?? (await find(request, wanted, context));
-  if (!(await shelf.delete(checkpoint.id))) throw unknown(request, wanted);
+  if (!(await catalog.delete(checkpoint.id))) throw unknown(request, wanted);
   if (request.json) return await print(context, { agent: request.agentKey, deleted: checkpoint.id });
   await context.terminal.outLines(
     `Deleted ${damaged ? damaged.id : describe(checkpoint)} of ${JSON.stringify(request.agentKey)}.`,
@@ -202,7 +202,7 @@ function toRow(checkpoint: Checkpoint): string[] {
 }
 
 function openCatalog({ agentKey, place }: CheckpointsRequest, context: Context): Promise<CheckpointCatalog> {
-  return context.openShelf({ ...place, agentKey });
+  return context.openCheckpoints({ ...place, agentKey });
 }
 
 const short = ({ id }: { readonly id: string }): string => escapeControls(id.slice(0, SHORT));

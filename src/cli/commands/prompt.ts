@@ -85,14 +85,14 @@ export async function agent(client: Client, request: AgentRequest, context: Comm
     // What the agent's code calls may ask, too.
     const approve = terminal.interactive ? { approve: approvalPrompter({ terminal, lines: () => lines }) } : {};
     const session = await sessionFor(client, request, approve);
-    const desk: AgentTurnContext = {
+    const turnContext: AgentTurnContext = {
       session: requireAgentApi(session),
       terminal,
       lines,
       json: request.json,
       leaving: leaving.signal,
     };
-    turn = new AgentTurn(desk);
+    turn = new AgentTurn(turnContext);
     return await Promise.race([turn.run(request.prompt, request.options), signals.ended]);
   } finally {
     if (signals.exitCode !== undefined) terminal.skipFlush();

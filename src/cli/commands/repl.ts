@@ -59,14 +59,14 @@ async function showBanner(terminal: Terminal, request: ReplRequest, session: Ses
 /** What leaves without a word to the kernel, with the parentheses or without. */
 export const LEAVE = /^\s*(exit|quit)\s*(\(\s*\))?\s*$/;
 
-interface Desk {
+interface ReplParts {
   readonly cells: CellRunner;
   readonly lines: LineSource;
   readonly terminal: Terminal;
 }
 
 /** Reads and runs until there is nothing more to read, or the code leaves with SystemExit. */
-async function work(session: SessionApi, { cells, lines, terminal }: Desk): Promise<number> {
+async function work(session: SessionApi, { cells, lines, terminal }: ReplParts): Promise<number> {
   // A failed write fails again at the next prompt or result, and is reported there.
   cells.showBackground().catch(() => {});
   for (let failed = false; ; ) {

@@ -6,7 +6,7 @@ import { LineEditor } from './line-editor.ts';
 import { Terminal } from './terminal.ts';
 
 /** A keyboard and a screen of 40 columns, whose writes take a while to be confirmed. */
-function desk() {
+function openEditor() {
   const shown = { text: '' };
   const raw: boolean[] = [];
   const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: (on: boolean) => void raw.push(on) });
@@ -48,7 +48,7 @@ function rows(text: string): string[] {
 
 describe('interject', () => {
   it.each(['typed', 'pasted'])('writes above a line of several rows that was %s', async (how) => {
-    const { shown, stdin, terminal, editor } = desk();
+    const { shown, stdin, terminal, editor } = openEditor();
     const line = editor.read({ prompt: '>>> ' });
     const text = 'a'.repeat(90);
     for (const key of how === 'typed' ? text : [text]) stdin.write(key);
@@ -63,7 +63,7 @@ describe('interject', () => {
   });
 
   it('writes above a line that is typed on meanwhile', async () => {
-    const { shown, stdin, terminal, editor } = desk();
+    const { shown, stdin, terminal, editor } = openEditor();
     const line = editor.read({ prompt: '>>> ' });
     stdin.write(`${'a'.repeat(34)}`);
     await setImmediate();
@@ -79,7 +79,7 @@ describe('interject', () => {
 });
 
 it('draws a pasted line of several rows in its place when it is changed', async () => {
-  const { shown, stdin, editor } = desk();
+  const { shown, stdin, editor } = openEditor();
   const line = editor.read({ prompt: '>>> ' });
   stdin.write('a'.repeat(90));
   await setImmediate();
@@ -93,7 +93,7 @@ it('draws a pasted line of several rows in its place when it is changed', async 
 });
 
 it('lets nothing that was pasted answer a question that must be answered afresh', async () => {
-  const { shown, stdin, editor } = desk();
+  const { shown, stdin, editor } = openEditor();
   const first = editor.read({ prompt: '> ' });
   stdin.write('/sh ls\ry\rnext\runfinished');
   expect(await first).toEqual({ kind: 'line', text: '/sh ls' });
@@ -110,7 +110,7 @@ it('lets nothing that was pasted answer a question that must be answered afresh'
 
 describe('Ctrl-Z', () => {
   it('gives the terminal back to the shell, and goes on with the line when it is continued', async () => {
-    const { shown, raw, stops, stdin, job, editor } = desk();
+    const { shown, raw, stops, stdin, job, editor } = openEditor();
     const line = editor.read({ prompt: '>>> ' });
     stdin.write('ab\x1a');
     await setImmediate();
@@ -126,7 +126,7 @@ describe('Ctrl-Z', () => {
   });
 
   it('shows the prompt of a password again, and nothing of what was typed', async () => {
-    const { shown, stdin, job, editor } = desk();
+    const { shown, stdin, job, editor } = openEditor();
     const line = editor.read({ prompt: 'key: ', password: true });
     stdin.write('se\x1a');
     await setImmediate();
@@ -139,7 +139,7 @@ describe('Ctrl-Z', () => {
   });
 
   it('does no harm where nothing can stop the job', async () => {
-    const { raw, stdin, editor } = desk();
+    const { raw, stdin, editor } = openEditor();
     const line = editor.read({ prompt: '>>> ' });
     stdin.write('ab\x1a');
     await expect.poll(() => raw.at(-1)).toBe(true);
@@ -154,7 +154,7 @@ describe('a prompt behind unfinished output', () => {
     ['x'.repeat(30), `${'x'.repeat(30)}? `],
     ['漢'.repeat(30), '? '],
   ])('continues %s where the line has room for both', async (output, prompt) => {
-    const { shown, terminal, editor } = desk();
+    const { shown, terminal, editor } = openEditor();
     await terminal.out(output);
     const drawn = shown.text.length;
     const line = editor.read({ prompt: '? ' });

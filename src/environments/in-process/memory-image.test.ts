@@ -9,7 +9,7 @@ const folder = () => join(dataDir, 'cache', 'pyodide');
 const body = (text: string) => Buffer.from(text.repeat(100));
 
 beforeEach(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'cella-shelf-'));
+  dataDir = await mkdtemp(join(tmpdir(), 'cella-cache-'));
 });
 afterEach(async () => await rm(dataDir, { recursive: true }));
 
@@ -20,40 +20,40 @@ async function age(key: string, minutes: number): Promise<void> {
 }
 
 it('keeps the snapshots of two hosts that preload other modules, so that neither begins cold', async () => {
-  const shelf = new MemoryImageCache(dataDir);
-  await shelf.put('plain', body('p'));
-  await shelf.put('with-wave', body('w'));
-  expect(await shelf.take('plain')).toEqual(body('p'));
-  expect(await shelf.take('with-wave')).toEqual(body('w'));
+  const cache = new MemoryImageCache(dataDir);
+  await cache.put('plain', body('p'));
+  await cache.put('with-wave', body('w'));
+  expect(await cache.take('plain')).toEqual(body('p'));
+  expect(await cache.take('with-wave')).toEqual(body('w'));
 });
 
 it('keeps as many as there is room for, and removes those that were used longest ago', async () => {
-  const shelf = new MemoryImageCache(dataDir);
+  const cache = new MemoryImageCache(dataDir);
   for (const [index, key] of ['a', 'b', 'c', 'd'].entries()) {
-    await shelf.put(key, body(key));
+    await cache.put(key, body(key));
     await age(key, 40 - index);
   }
   // The oldest is used once more.
-  await shelf.take('a');
-  await shelf.put('e', body('e'));
+  await cache.take('a');
+  await cache.put('e', body('e'));
   expect((await readdir(folder())).toSorted()).toEqual(['a', 'c', 'd', 'e'].map((key) => `${key}.snapshot`));
 });
 
 it('keeps what was just written, though the clock says that the others are of later', async () => {
-  const shelf = new MemoryImageCache(dataDir);
+  const cache = new MemoryImageCache(dataDir);
   for (const key of ['a', 'b', 'c', 'd']) {
-    await shelf.put(key, body(key));
+    await cache.put(key, body(key));
     await age(key, -10);
   }
-  await shelf.put('e', body('e'));
-  expect(await shelf.take('e')).toEqual(body('e'));
+  await cache.put('e', body('e'));
+  expect(await cache.take('e')).toEqual(body('e'));
   expect(await readdir(folder())).toHaveLength(4);
 });
 
 it('does not take one that is cut or changed', async () => {
-  const shelf = new MemoryImageCache(dataDir);
-  await shelf.put('a', body('a'));
+  const cache = new MemoryImageCache(dataDir);
+  await cache.put('a', body('a'));
   await writeFile(join(folder(), 'a.snapshot'), 'x', { flag: 'a' });
-  expect(await shelf.take('a')).toBeUndefined();
-  expect(await shelf.take('none')).toBeUndefined();
+  expect(await cache.take('a')).toBeUndefined();
+  expect(await cache.take('none')).toBeUndefined();
 });

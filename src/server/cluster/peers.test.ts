@@ -10,8 +10,8 @@ const peer = { id: 'a', url: 'http://127.0.0.1:1' };
 const here = async () => true;
 
 test('a server that keeps its lock and never answers is given up', async () => {
-  using vigil = new PeerMonitor({ isAlive: here, answers: () => new Promise(() => {}) });
-  const { gone } = vigil.watch(peer);
+  using monitor = new PeerMonitor({ isAlive: here, answers: () => new Promise(() => {}) });
+  const { gone } = monitor.watch(peer);
   await vi.advanceTimersByTimeAsync(20_000);
   expect(gone.aborted).toBe(false);
   await vi.advanceTimersByTimeAsync(40_000);
@@ -21,16 +21,16 @@ test('a server that keeps its lock and never answers is given up', async () => {
 
 test('a server that answers is waited for, however long it takes, and is not asked all the time', async () => {
   const answers = vi.fn<() => Promise<boolean>>(here);
-  using vigil = new PeerMonitor({ isAlive: here, answers });
-  using watched = vigil.watch(peer);
+  using monitor = new PeerMonitor({ isAlive: here, answers });
+  using watched = monitor.watch(peer);
   await vi.advanceTimersByTimeAsync(600_000);
   expect(watched.gone.aborted).toBe(false);
   expect(answers.mock.calls.length).toBeLessThan(65);
 });
 
 test('a server whose lock is gone is given up at once', async () => {
-  using vigil = new PeerMonitor({ isAlive: async () => false, answers: here });
-  const { gone } = vigil.watch(peer);
+  using monitor = new PeerMonitor({ isAlive: async () => false, answers: here });
+  const { gone } = monitor.watch(peer);
   await vi.advanceTimersByTimeAsync(1500);
   expect(gone.aborted).toBe(true);
 });
