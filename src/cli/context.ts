@@ -7,7 +7,7 @@ import type { PackageOptions, ServeSettings } from '../settings/server-config.ts
 import type { SignalSource } from './command-lifecycle.ts';
 
 import type { DoctorReport, DoctorSurroundings } from './commands/doctor.ts';
-import type { ExplicitFlag } from './session-options.ts';
+import type { ExplicitFlag } from './session-flags.ts';
 import type { ApprovalPrompt } from './terminal/prompts.ts';
 import type { Terminal } from './terminal/terminal.ts';
 

@@ -12,7 +12,7 @@ import type {
   StorageAccess,
 } from './context.ts';
 import { type DefineCommand, type Done, defineCommand, seeCommands, throwUsageError } from './define-command.ts';
-import type { Defaults } from './session-options.ts';
+import type { Defaults } from './session-flags.ts';
 
 export interface ProgramContext
   extends CommandContext,

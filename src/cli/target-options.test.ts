@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { explicitFlags } from './session-options.ts';
+import { explicitFlags } from './session-flags.ts';
 import {
   checkSourceFolder,
   describeTarget,

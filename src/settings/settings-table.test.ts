@@ -78,7 +78,7 @@ describe('the table', () => {
     const own = [
       '--storage in cli/commands/users.ts',
       '--token-file in cli/commands/mcp.ts',
-      '--agent in cli/session-options.ts',
+      '--agent in cli/session-flags.ts',
       '--tools in cli/commands/prompt.ts',
     ];
     expect(written.filter((each) => flags.has(each.replace(/ .*/, '')) && !own.includes(each))).toEqual([]);

@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type AccessControl, openAccess, type Principal } from '../../src/server/access/access-control.ts';
-import { type CredentialOptions, Credentials } from '../../src/server/credentials/credentials.ts';
+import { type CredentialOptions, Credentials } from '../../src/server/credentials/credential-store.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { newUser } from '../contract/access-samples.ts';
 import { failureOf } from '../contract/storage-samples.ts';

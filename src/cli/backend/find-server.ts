@@ -12,7 +12,7 @@ import { ServerFile } from '../../protocol/server-info.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { UsageError } from '../command-errors.ts';
 import type { StorageTarget } from '../context.ts';
-import type { Defaults } from '../session-options.ts';
+import type { Defaults } from '../session-flags.ts';
 import { isSameStorage, resolveDataDir } from '../target-options.ts';
 
 export interface ServerConnection {

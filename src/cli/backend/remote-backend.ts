@@ -7,7 +7,7 @@ import type { DepsApi, NamespacesApi } from '../../session/api.ts';
 import { UsageError } from '../command-errors.ts';
 import type { CheckpointCatalog, NamespaceTarget, OpenOptions, StorageContents } from '../context.ts';
 import { shellQuote } from '../format.ts';
-import type { ExplicitFlag } from '../session-options.ts';
+import type { ExplicitFlag } from '../session-flags.ts';
 import type { ServerConnection } from './find-server.ts';
 
 /** `approve` may return undefined, to leave the answer to other clients of the session. */

@@ -2,8 +2,8 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import { PermissionMode } from '../../protocol/turn.ts';
-import { AgentTurn } from '../agent/agent-turn.ts';
 import { findAgent, requireAgentApi } from '../agent/coding-agents.ts';
+import { AgentTurn } from '../agent/shown-turn.ts';
 import { finishCell, readBlock, readPythonBlock } from '../cells/cell-reader.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { signalName } from '../format.ts';

@@ -14,7 +14,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, firstLine, formatAgo, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addNamespaceFlags, createOutput, type NamespaceFlags, namespacesOptions } from '../session-options.ts';
+import { addNamespaceFlags, createOutput, type NamespaceFlags, namespacesOptions } from '../session-flags.ts';
 import { unreadable } from '../terminal/line-input.ts';
 
 const NAME = 'the name of the artifact';

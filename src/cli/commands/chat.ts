@@ -4,7 +4,7 @@ import { settings } from '../../settings/settings-table.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
 import { addSetting, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addRuntimeFlags, type SessionFlags, sessionOptions } from '../session-options.ts';
+import { addRuntimeFlags, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { addTargetFlags, formatTargetFlags } from '../target-options.ts';
 
 interface ChatFlags extends SessionFlags {
@@ -25,7 +25,7 @@ export function addChat(define: DefineCommand, context: ProgramContext, done: Do
     .option('--profile <name>', 'a profile of yours for it; see `cella profiles`', parseText)
     .option('--json', 'print events and answers as JSON, one a line')
     .action(async (flags: ChatFlags) => {
-      const { chat } = await import('../chat/chat.ts');
+      const { chat } = await import('../chat/chat-loop.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
         placeFlags: formatTargetFlags(flags),

@@ -16,7 +16,7 @@ import {
   resolveAgentKey,
   type SessionFlags,
   sessionOptions,
-} from '../session-options.ts';
+} from '../session-flags.ts';
 import { resolveTarget } from '../target-options.ts';
 import { requireAgent } from './ps.ts';
 

@@ -14,7 +14,7 @@ import {
   createOutput,
   type NamespaceFlags,
   namespacesOptions,
-} from '../session-options.ts';
+} from '../session-flags.ts';
 
 type Work = (deps: DepsApi) => Change;
 

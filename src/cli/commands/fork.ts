@@ -9,7 +9,7 @@ import type { DefineCommand, Done } from '../define-command.ts';
 import { chatCommand, escapeControls } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addSessionFlags, resolveAgentKey, type SessionFlags, sessionOptions } from '../session-options.ts';
+import { addSessionFlags, resolveAgentKey, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { formatTargetFlags, resolveTarget } from '../target-options.ts';
 
 interface Flags extends SessionFlags {

@@ -9,7 +9,7 @@ import type { McpRequest } from '../context.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
 import { addSetting, parseSeconds, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addRuntimeFlags, type SessionFlags, sessionOptions } from '../session-options.ts';
+import { addRuntimeFlags, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { addTargetFlags } from '../target-options.ts';
 
 interface McpFlags extends SessionFlags {

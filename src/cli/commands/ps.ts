@@ -8,7 +8,7 @@ import type { CommandContext, StorageAccess, StorageTarget } from '../context.ts
 import type { DefineCommand, Done } from '../define-command.ts';
 import { formatAgo, formatDuration, formatSize } from '../format.ts';
 import type { ProgramContext } from '../program.ts';
-import type { SessionFlags } from '../session-options.ts';
+import type { SessionFlags } from '../session-flags.ts';
 import { addTargetFlags, describeTarget, resolveTarget } from '../target-options.ts';
 
 interface Flags extends SessionFlags {

@@ -11,7 +11,7 @@ import type { CommandContext, OpenOptions } from '../context.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
 import { describeExecutor } from '../format.ts';
 import type { ProgramContext } from '../program.ts';
-import { addSessionFlags, type SessionFlags, sessionOptions } from '../session-options.ts';
+import { addSessionFlags, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import type { LineSource } from '../terminal/line-input.ts';
 import { promptHooks } from '../terminal/prompts.ts';

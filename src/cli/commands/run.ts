@@ -18,7 +18,7 @@ import {
   type RunTransaction,
   type SessionFlags,
   sessionOptions,
-} from '../session-options.ts';
+} from '../session-flags.ts';
 import { LineEditor } from '../terminal/line-editor.ts';
 import { emptyInput, type LineSource, PipedLines, readText } from '../terminal/line-input.ts';
 import { InputPrompter, promptHooks } from '../terminal/prompts.ts';

@@ -6,7 +6,7 @@ import { serveSettings, settings } from '../../settings/settings-table.ts';
 import { UsageError } from '../command-errors.ts';
 import type { ServeRequest } from '../context.ts';
 import { resolveSetting } from '../options.ts';
-import { type Defaults, type PackageFlags, toPackageOptions } from '../session-options.ts';
+import { type Defaults, type PackageFlags, toPackageOptions } from '../session-flags.ts';
 import { resolveStorage, type StorageFlags } from '../target-options.ts';
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;

@@ -12,7 +12,7 @@ import type { ServeRequest, StartedServer } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { addSettings, parseSeconds } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addPackageFlags } from '../session-options.ts';
+import { addPackageFlags } from '../session-flags.ts';
 import { addStorageFlags, resolveDataDir } from '../target-options.ts';
 import type { ServeFlags } from './serve-request.ts';
 import { endAtSecondSignal, sendReadyMessage, startupMessage, startWarnings } from './serve-startup.ts';

@@ -24,7 +24,7 @@ import {
   namespacesOptions,
   type SessionFlags,
   sessionOptions,
-} from '../session-options.ts';
+} from '../session-flags.ts';
 import { readText } from '../terminal/line-input.ts';
 
 const NAME = 'the name of the skill';

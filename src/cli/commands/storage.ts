@@ -9,7 +9,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatCount, formatSize } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addNamespaceFlags, addStorageNamespaceFlags, createOutput, type NamespaceFlags } from '../session-options.ts';
+import { addNamespaceFlags, addStorageNamespaceFlags, createOutput, type NamespaceFlags } from '../session-flags.ts';
 import {
   checkSourceFolder,
   formatStorageUrl,

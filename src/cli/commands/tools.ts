@@ -23,7 +23,7 @@ import {
   namespacesOptions,
   type SessionFlags,
   sessionOptions,
-} from '../session-options.ts';
+} from '../session-flags.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { type LineSource, readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';

@@ -13,8 +13,8 @@ import { daemonPrincipal, LOCAL, type Principal, principalOf, scopesOf, unauthen
 import { Logins } from './logins.ts';
 import { newId, newSecret, tokenText } from './secrets.ts';
 import { SessionTokens } from './session-tokens.ts';
-import { Tokens } from './tokens.ts';
-import { Users } from './users.ts';
+import { Tokens } from './token-store.ts';
+import { Users } from './user-store.ts';
 
 export type { AuditLog } from './audit-log.ts';
 export type { Principal } from './authorization.ts';

@@ -3,7 +3,7 @@
 import type { Right, Role, Scope, Share } from '../../protocol/access-models.ts';
 import { rights, roles } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Users } from './users.ts';
+import type { Users } from './user-store.ts';
 
 /** The user whose token lies in the data folder. */
 export const LOCAL = 'local';

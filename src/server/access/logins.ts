@@ -7,8 +7,8 @@ import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { type Principal, principalOf, scopesOf, unauthenticated } from './authorization.ts';
 import { derived, digestOf, isAlive, isOver, newSecret, SECRET_SHAPE, sameDigest } from './secrets.ts';
-import type { Tokens } from './tokens.ts';
-import type { Users } from './users.ts';
+import type { Tokens } from './token-store.ts';
+import type { Users } from './user-store.ts';
 
 const CODE_MS = 15 * 60_000;
 const LOGIN_MS = 7 * 24 * 3600 * 1000;

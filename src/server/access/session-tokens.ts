@@ -19,7 +19,7 @@ import {
   sameDigest,
   sessionTokenText,
 } from './secrets.ts';
-import type { Users } from './users.ts';
+import type { Users } from './user-store.ts';
 
 const REFUSED: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 const TTL_MS = 24 * 3_600_000;

@@ -9,7 +9,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../../storage/contract.ts';
 import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
-import type { Credentials } from '../credentials/credentials.ts';
+import type { Credentials } from '../credentials/credential-store.ts';
 import { ByteBudget, type ByteReservation, ConcurrencyLimit } from '../request-limits.ts';
 import { Budgets, type BudgetsOptions, checkModel } from './budgets.ts';
 import { CallTiming, type ChargingOptions, chargeCall } from './charging.ts';

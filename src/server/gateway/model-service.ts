@@ -6,7 +6,7 @@ import type { GatewaySettings } from '../../settings/server-config.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
-import { Credentials } from '../credentials/credentials.ts';
+import { Credentials } from '../credentials/credential-store.ts';
 import type { EnvironmentKeys } from '../credentials/master-key.ts';
 import type { Logger } from '../logger.ts';
 import { type GatewayParts, ModelGateway } from './gateway.ts';

@@ -7,7 +7,7 @@ import type { FeedItem } from '../../protocol/session-events.ts';
 import type { Logger } from '../logger.ts';
 import type { Dropped } from '../metrics.ts';
 import { FrameRateLimit } from '../request-limits.ts';
-import { whyForbidden } from './event-stream.ts';
+import { whyForbidden } from './event-responses.ts';
 import type { Reauthorize } from './router.ts';
 import type { ServerContext, StreamLimits } from './server-context.ts';
 

@@ -2,7 +2,7 @@
 
 import type { Quotas } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Users } from '../access/users.ts';
+import type { Users } from '../access/user-store.ts';
 
 const MINUTE_MS = 60_000;
 /** Default limit for one user. */

@@ -7,7 +7,7 @@ import type { ExecExit, Execution } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AuditLog, SessionTokens } from '../access/access-control.ts';
-import { type RunnerTurn, type TurnResult, toAgentFailure } from '../turns/turn.ts';
+import { type RunnerTurn, type TurnResult, toAgentFailure } from '../turns/session-turn.ts';
 import type { ConversationSync } from './conversation-sync.ts';
 import { DISCONNECT_CODES, RunnerConnection, type RunnerConnectionParts } from './runner-connection.ts';
 import { hasNetwork, type OpenRunnerEnvironment, type RunnerEnvironment } from './runner-environment.ts';

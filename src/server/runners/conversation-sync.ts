@@ -3,7 +3,7 @@
 import type { FileWritten } from '../../environments/environment.ts';
 import { ExecutionEnvironment } from '../../environments/execution-environment.ts';
 import { fingerprint } from '../sessions/idempotency.ts';
-import type { RunnerTurn } from '../turns/turn.ts';
+import type { RunnerTurn } from '../turns/session-turn.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
 
 const MOST_TOLD = 5;

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { RunnerTurn } from '../turns/turn.ts';
+import type { RunnerTurn } from '../turns/session-turn.ts';
 import { ActiveTurn, readWholeTranscript } from './runner-connection.ts';
 
 const turn = 'trn_0000000000000001';

@@ -32,7 +32,7 @@ import { checkTranscriptLength } from '../../protocol/turn.ts';
 import type { SessionTokens } from '../access/access-control.ts';
 import { newPermissionId } from '../ids.ts';
 import type { PermissionResult } from '../permissions/session-permissions.ts';
-import type { RunnerTurn, TurnPermissionRequest } from '../turns/turn.ts';
+import type { RunnerTurn, TurnPermissionRequest } from '../turns/session-turn.ts';
 import { MessageOrder } from './message-order.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
 

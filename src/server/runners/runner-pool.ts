@@ -7,8 +7,8 @@ import { randomBytes } from 'node:crypto';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { drainingError } from '../request-errors.ts';
+import type { RunnerTurn, TurnResult } from '../turns/session-turn.ts';
 import type { RunTurn } from '../turns/session-turns.ts';
-import type { RunnerTurn, TurnResult } from '../turns/turn.ts';
 import { AgentRunner, type AgentRunnerParts } from './agent-runner.ts';
 import type { RunnerSpec } from './runner-spec.ts';
 

@@ -15,7 +15,7 @@ import { newTurnId } from '../ids.ts';
 import { drainingError } from '../request-errors.ts';
 import { fingerprint, idempotencyName } from '../sessions/idempotency.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './turn.ts';
+import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './session-turn.ts';
 import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
 import { truncate } from './turn-recorder.ts';
 import { StoredTranscripts, type TurnRecord, TurnRecords, toTurnInfo } from './turn-records.ts';

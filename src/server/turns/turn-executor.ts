@@ -6,7 +6,6 @@ import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import type { TurnRunner } from './session-turns.ts';
 import {
   type FinalResult,
   finalResult,
@@ -14,7 +13,8 @@ import {
   resultOfFailure,
   type SessionTurn,
   type TurnResult,
-} from './turn.ts';
+} from './session-turn.ts';
+import type { TurnRunner } from './session-turns.ts';
 import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';
 import { endedEvent, type StoredTranscripts, type TurnRecord, type TurnRecords, toTurnInfo } from './turn-records.ts';
 

@@ -9,8 +9,8 @@ import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore, TranscriptStore } from '../../storage/contract.ts';
 import type { LogState } from '../events/session-log.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
+import { interrupted, toAgentFailure } from './session-turn.ts';
 import type { TurnPage } from './session-turns.ts';
-import { interrupted, toAgentFailure } from './turn.ts';
 
 const COLLECTION = 'turns';
 /** Per session; the oldest are deleted first. */

@@ -5,7 +5,7 @@ import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/authorization.ts';
 import type { PromptRequest } from '../../turns/session-turns.ts';
 import { readConversationState } from '../../turns/turn-records.ts';
-import { negotiateFormat, streamEvents } from '../event-stream.ts';
+import { negotiateFormat, streamEvents } from '../event-responses.ts';
 import { abortConnection } from '../request-context.ts';
 import { idempotencyKeyOf } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';

@@ -6,7 +6,7 @@ import type { FeedItem } from '../../../protocol/session-events.ts';
 import { matchesFilter } from '../../events/event-stream.ts';
 import type { ServerSession } from '../../sessions/session-types.ts';
 import { downloadResponse } from '../bodies.ts';
-import { negotiateFormat, streamEvents } from '../event-stream.ts';
+import { negotiateFormat, streamEvents } from '../event-responses.ts';
 import { abortConnection, type RequestContext } from '../request-context.ts';
 import type { ServerContext } from '../server-context.ts';
 import { SessionSocket } from '../session-socket.ts';

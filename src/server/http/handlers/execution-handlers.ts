@@ -10,7 +10,7 @@ import { admitExecution } from '../../quotas/admission.ts';
 import { perSessionLimit } from '../../request-limits.ts';
 import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
 import { checkedRequest } from '../bodies.ts';
-import { guardStream, negotiateFormat, SSE, streamEvents } from '../event-stream.ts';
+import { guardStream, negotiateFormat, SSE, streamEvents } from '../event-responses.ts';
 import { abortConnection, type RequestContext } from '../request-context.ts';
 import { idempotencyKeyOf, type SessionCall } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';

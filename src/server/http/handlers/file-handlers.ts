@@ -7,7 +7,7 @@ import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { Principal } from '../../access/authorization.ts';
 import { perSessionLimit } from '../../request-limits.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
-import { negotiateFormat, streamUntilGone } from '../event-stream.ts';
+import { negotiateFormat, streamUntilGone } from '../event-responses.ts';
 import { abortConnection } from '../request-context.ts';
 import type { ServerContext } from '../server-context.ts';
 

@@ -10,7 +10,7 @@ import { requireScope } from '../../access/authorization.ts';
 import { toWireInSlices } from '../../json-pieces.ts';
 import { wakeSession } from '../../quotas/admission.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
-import { type DepsWork, withProgress } from '../event-stream.ts';
+import { type DepsWork, withProgress } from '../event-responses.ts';
 import { abortConnection, type RequestContext } from '../request-context.ts';
 import type { ServerContext } from '../server-context.ts';
 

@@ -16,7 +16,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { type Principal, requireScope } from '../access/authorization.ts';
-import type { Users } from '../access/users.ts';
+import type { Users } from '../access/user-store.ts';
 import { parseInput } from '../request-errors.ts';
 import { type EnvironmentKeys, Keyring, keyFilePath, Sealed, seal, unseal } from './master-key.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseMegabytes, parseSeconds } from './options.ts';
-import { parseNetwork, sessionOptions, toExecutorOptions, toPackageOptions } from './session-options.ts';
+import { parseNetwork, sessionOptions, toExecutorOptions, toPackageOptions } from './session-flags.ts';
 
 const defaults = { agentKey: undefined, dataDir: '/data', python: undefined, autoSh: false };
 

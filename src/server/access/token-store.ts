@@ -18,7 +18,7 @@ import {
   type TokenParts,
   tokenText,
 } from './secrets.ts';
-import type { Users } from './users.ts';
+import type { Users } from './user-store.ts';
 
 const MOST_TOKENS = 200;
 const TOUCH_MS = 60_000;
