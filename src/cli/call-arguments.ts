@@ -3,13 +3,13 @@
 import type { PyValue } from '../protocol/py-values.ts';
 import { UsageError } from './command-errors.ts';
 
-export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'any';
+export type ArgumentType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'any';
 
 export interface KnownParameter {
   readonly name: string;
-  readonly type: ValueType;
+  readonly type: ArgumentType;
   /** The type of the items, if the type is `array`. */
-  readonly items?: ValueType | undefined;
+  readonly items?: ArgumentType | undefined;
 }
 
 interface GivenArguments {
@@ -60,7 +60,7 @@ function parseGiven({ name, type, items = 'any' }: KnownParameter, texts: readon
   return texts.map((text) => parseValue(name, items, text));
 }
 
-function parseValue(name: string, type: ValueType, text: string): PyValue {
+function parseValue(name: string, type: ArgumentType, text: string): PyValue {
   switch (type) {
     case 'string':
       return text;

@@ -248,7 +248,7 @@ export interface AgentProgramRequest {
   readonly version?: string;
 }
 
-interface InstalledProgram {
+interface ListedProgram {
   readonly version: string;
   readonly path: string;
   /** Missing parts; empty if it can be used. */
@@ -267,7 +267,7 @@ export interface AgentProgramEntry {
   /** The version that turns use; null if none is complete. */
   readonly used: string | null;
   /** Newest first. */
-  readonly installed: readonly InstalledProgram[];
+  readonly installed: readonly ListedProgram[];
 }
 
 /** The programs of coding agents. */
@@ -276,7 +276,7 @@ export interface AgentProgramCommands {
   installAgent(
     request: AgentProgramRequest,
     work: ProgressOptions,
-  ): Promise<InstalledProgram & { readonly agent: string; readonly kept: boolean }>;
+  ): Promise<ListedProgram & { readonly agent: string; readonly kept: boolean }>;
   listAgentPrograms(dataDir: string): Promise<readonly AgentProgramEntry[]>;
-  removeAgent(request: AgentProgramRequest): Promise<readonly InstalledProgram[]>;
+  removeAgent(request: AgentProgramRequest): Promise<readonly ListedProgram[]>;
 }

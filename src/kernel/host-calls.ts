@@ -39,7 +39,7 @@ interface HostCallsOptions {
 export class HostCalls {
   readonly #options: HostCallsOptions;
   readonly #firstRequest: number;
-  readonly #inputs: PendingInputs;
+  readonly #inputs: PendingInputCalls;
   readonly #running: CallRunner;
   /** By the number of its call: what the prompt of each takes. */
   readonly #prompts = new Map<number, number>();
@@ -49,7 +49,7 @@ export class HostCalls {
   constructor(options: HostCallsOptions) {
     this.#options = options;
     this.#firstRequest = options.generation * IDS_PER_GENERATION;
-    this.#inputs = new PendingInputs((id, reply) => {
+    this.#inputs = new PendingInputCalls((id, reply) => {
       this.#forgetPrompt(id);
       this.#asked();
       const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
@@ -168,7 +168,7 @@ export class HostCalls {
 
 type InputReply = { readonly value: string } | { readonly error: string };
 
-class PendingInputs {
+class PendingInputCalls {
   readonly #send: (id: number, reply: InputReply) => void;
   readonly #timers = new Map<number, NodeJS.Timeout | undefined>();
 

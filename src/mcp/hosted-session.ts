@@ -6,7 +6,7 @@ import type { NamespacesApi, SessionApi } from '../session/api.ts';
 import type { LogLine } from './execution-result.ts';
 import { LegacyConnections } from './legacy-connections.ts';
 import type { McpBackend } from './mcp-backend.ts';
-import { ExecutionQueue, PendingExecutions } from './mcp-executions.ts';
+import { McpExecutionQueue, PendingExecutions } from './mcp-executions.ts';
 import { createMcpServer } from './mcp-server.ts';
 
 interface HostedMcpOptions {
@@ -55,17 +55,17 @@ class HostedMcpBackend implements McpBackend {
   readonly canChangeDeps: boolean;
   readonly isWasm: boolean;
   readonly #parts: HostedMcpOptions;
-  readonly #queue: ExecutionQueue;
+  readonly #queue: McpExecutionQueue;
 
   constructor(parts: HostedMcpOptions) {
     this.#parts = parts;
     this.canChangeDeps = parts.open;
     this.isWasm = parts.inProcess;
     this.options = { timeoutMs: DEFAULT_TIMEOUT_MS, log: parts.log };
-    this.#queue = new ExecutionQueue({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
+    this.#queue = new McpExecutionQueue({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
   }
 
-  queue(agentKey?: string): ExecutionQueue {
+  queue(agentKey?: string): McpExecutionQueue {
     this.#checkKey(agentKey);
     return this.#queue;
   }

@@ -7,7 +7,7 @@ import { type OpenedNamespaces, openNamespaces } from '../session/session-namesp
 import type { SessionOptions } from '../session/session-options.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { LogLine } from './execution-result.ts';
-import { ExecutionQueue, PendingExecutions } from './mcp-executions.ts';
+import { McpExecutionQueue, PendingExecutions } from './mcp-executions.ts';
 
 /** What an MCP server works with. */
 export interface McpBackend {
@@ -21,7 +21,7 @@ export interface McpBackend {
   readonly canChangeDeps: boolean;
   /** Whether the code runs in WebAssembly, without isolation. */
   readonly isWasm: boolean;
-  queue(agentKey?: string): ExecutionQueue;
+  queue(agentKey?: string): McpExecutionQueue;
   session(agentKey?: string, signal?: AbortSignal): Promise<SessionApi>;
   /** The kernel may hibernate once it is idle. */
   release(agentKey?: string): void;
@@ -62,7 +62,7 @@ export interface McpSessionHooks {
 export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   readonly options: PooledMcpBackendOptions;
   readonly pending = new PendingExecutions();
-  readonly #queues = new Map<string, ExecutionQueue>();
+  readonly #queues = new Map<string, McpExecutionQueue>();
   /** Those that live elsewhere. */
   readonly #sessions = new Map<string, Promise<SessionApi>>();
   #pool: Promise<KernelPool> | undefined;
@@ -82,10 +82,10 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
     return this.options.session.executor === 'in-process';
   }
 
-  queue(agentKey = this.options.agentKey): ExecutionQueue {
+  queue(agentKey = this.options.agentKey): McpExecutionQueue {
     const known = this.#queues.get(agentKey);
     if (known) return known;
-    const queue: ExecutionQueue = new ExecutionQueue({
+    const queue: McpExecutionQueue = new McpExecutionQueue({
       acquire: (signal) => this.session(agentKey, signal),
       release: () => this.release(agentKey),
       log: this.options.log,

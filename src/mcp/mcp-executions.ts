@@ -35,7 +35,7 @@ const NO_ELICITATION =
   'input() was called, but this MCP client cannot ask anybody (it has no elicitation): put the value into the code';
 
 /** The executions of one agent key, in the order in which they came. */
-export class ExecutionQueue {
+export class McpExecutionQueue {
   readonly #options: ExecutionQueueOptions;
   readonly #executions = new Set<McpExecution>();
   /** In the order of their execution: the first is the one that runs. */

@@ -186,7 +186,7 @@ class RpcServer implements AsyncDisposable {
 /** Any version; the rest is parsed once the version is known to match. */
 const AnyHello = z.looseObject({ protocol_version: z.int() });
 
-type TranscriptRequest = z.output<typeof ReadTranscript.params>;
+type ReadTranscriptParams = z.output<typeof ReadTranscript.params>;
 type TranscriptPart = z.input<typeof ReadTranscript.result>;
 
 export class TranscriptReader {
@@ -200,7 +200,7 @@ export class TranscriptReader {
     this.#env = env;
   }
 
-  async part(wanted: TranscriptRequest): Promise<TranscriptPart> {
+  async part(wanted: ReadTranscriptParams): Promise<TranscriptPart> {
     const { conversation, part } = wanted;
     if (part === 0 || this.#open?.conversation !== conversation) this.#open = await this.#read(wanted);
     if (!this.#open) return { found: false, text: '', parts: 0 };
@@ -209,7 +209,7 @@ export class TranscriptReader {
     return { found: true, text: pieces[part] ?? '', parts: pieces.length };
   }
 
-  async #read({ agentic_tool, cwd, home_dir: homeDir, program_dir: programDir, conversation }: TranscriptRequest) {
+  async #read({ agentic_tool, cwd, home_dir: homeDir, program_dir: programDir, conversation }: ReadTranscriptParams) {
     const adapter = await this.#agents.load(agentic_tool);
     const agent = await adapter.open({ cwd, homeDir, programDir, env: this.#env, model: noModelAccess, profile: {} });
     try {

@@ -340,7 +340,7 @@ export function requireLinux(platform: string = process.platform): void {
   throw new CellaError('SANDBOX_UNAVAILABLE', message, { details: { platform } });
 }
 
-interface User {
+interface SandboxOwner {
   readonly uid: number;
   readonly gid: number;
 }
@@ -348,7 +348,7 @@ interface User {
 const [READ, ENTER] = [4, 5];
 
 /** As deep as it goes by itself: a program's own files are of one piece, and are opened when it is installed. */
-export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user: User): void {
+export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user: SandboxOwner): void {
   for (const path of [node, join(node, 'node')]) checkMode(node, path, ENTER, user);
   if (runner !== undefined) {
     checkMode(runner, runner, ENTER, user);
@@ -360,7 +360,7 @@ export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user:
 }
 
 /** `whole`: what has to be opened as one. */
-function checkMode(whole: string, path: string, wanted: number, { uid, gid }: User): void {
+function checkMode(whole: string, path: string, wanted: number, { uid, gid }: SandboxOwner): void {
   const { mode, uid: owner, gid: group } = statSync(path);
   const shift = owner === uid ? 6 : group === gid ? 3 : 0;
   if (((mode >> shift) & wanted) === wanted) return;

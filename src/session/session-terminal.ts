@@ -41,7 +41,7 @@ class LocalTerminal implements Terminal {
 
   constructor(link: RunningTerminal, name: string) {
     this.#link = link;
-    this.output = new TerminalOutput(link);
+    this.output = new TerminalBytes(link);
     this.exited = exitOf(link, name);
     this.exited.catch(() => {}); // told to whoever asks
   }
@@ -78,7 +78,7 @@ async function exitOf(link: RunningTerminal, name: string): Promise<TerminalExit
 }
 
 /** One chunk after the other: nothing more is read before the last one was taken. */
-class TerminalOutput implements AsyncIterable<Uint8Array> {
+class TerminalBytes implements AsyncIterable<Uint8Array> {
   readonly #source: ByteSource;
   #next = Promise.withResolvers<Uint8Array | undefined>();
   #state: 'reading' | 'full' | 'ended' = 'reading';

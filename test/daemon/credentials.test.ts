@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type AccessControl, openAccess, type Principal } from '../../src/server/access/access-control.ts';
-import { type CredentialOptions, Credentials } from '../../src/server/credentials/credential-store.ts';
+import { type CredentialOptions, CredentialStore } from '../../src/server/credentials/credential-store.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { newUser } from '../contract/access-samples.ts';
 import { failureOf } from '../contract/storage-samples.ts';
@@ -32,7 +32,7 @@ interface Place {
   readonly dataDir: string;
   readonly ada: Principal;
   readonly bob: Principal;
-  again(options?: Partial<CredentialOptions>): Credentials;
+  again(options?: Partial<CredentialOptions>): CredentialStore;
 }
 
 async function place(): Promise<Place> {
@@ -41,7 +41,7 @@ async function place(): Promise<Place> {
   const access = await openAccess({ storage, dataDir });
   const [ada, bob] = [(await newUser(access, 'ada')).principal, (await newUser(access, 'bob')).principal];
   const parts = { documents: storage.documents, users: access.users, dataDir };
-  return { access, storage, dataDir, ada, bob, again: (options) => new Credentials({ ...parts, ...options }) };
+  return { access, storage, dataDir, ada, bob, again: (options) => new CredentialStore({ ...parts, ...options }) };
 }
 
 const keyFile = ({ dataDir }: Place) => join(dataDir, 'master-key');

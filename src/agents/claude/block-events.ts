@@ -227,7 +227,7 @@ export function claudeFailure({ code, message, advice }: CellaError): AgentFailu
   return { code, message: truncateText(message.trim(), 4000), advice };
 }
 
-type TokenCounts = ClaudeModelUsage[string];
+type ClaudeTokenCounts = ClaudeModelUsage[string];
 const COUNT_FIELDS = [
   'inputTokens',
   'outputTokens',
@@ -235,7 +235,7 @@ const COUNT_FIELDS = [
   'cacheCreationInputTokens',
   'costUSD',
 ] as const;
-const NO_USAGE: TokenCounts = {
+const NO_USAGE: ClaudeTokenCounts = {
   inputTokens: 0,
   outputTokens: 0,
   cacheReadInputTokens: 0,
@@ -247,7 +247,7 @@ const NO_USAGE: TokenCounts = {
 export function usageOf(models: ClaudeModelUsage): TokenUsage | undefined {
   const used = Object.entries(models).filter(([, counts]) => COUNT_FIELDS.some((field) => counts[field] > 0));
   if (used.length === 0) return undefined;
-  const sum = (field: keyof TokenCounts) => used.reduce((total, [, counts]) => total + counts[field], 0);
+  const sum = (field: keyof ClaudeTokenCounts) => used.reduce((total, [, counts]) => total + counts[field], 0);
   const [model] = used.reduce((most, one) => (one[1].outputTokens > most[1].outputTokens ? one : most));
   return {
     input: Math.round(sum('inputTokens')),
@@ -262,7 +262,7 @@ export function usageOf(models: ClaudeModelUsage): TokenUsage | undefined {
 
 /** The transcript counts from the start of the conversation; a turn is the difference. */
 export function usageSince(before: ClaudeModelUsage, after: ClaudeModelUsage): ClaudeModelUsage {
-  const more = (model: string, counts: TokenCounts): TokenCounts => {
+  const more = (model: string, counts: ClaudeTokenCounts): ClaudeTokenCounts => {
     const earlier = before[model] ?? NO_USAGE;
     const entries = COUNT_FIELDS.map((field) => [field, Math.max(0, counts[field] - earlier[field])] as const);
     return { ...NO_USAGE, ...Object.fromEntries(entries) };

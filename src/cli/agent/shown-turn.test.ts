@@ -7,7 +7,7 @@ import type { PermissionDecision } from '../../protocol/permission.ts';
 import type { TurnInfo } from '../../protocol/turn.ts';
 import type { InputLine, LineRequest, LineSource } from '../terminal/line-input.ts';
 import { Terminal } from '../terminal/terminal.ts';
-import { AgentTurn } from './shown-turn.ts';
+import { ShownTurn } from './shown-turn.ts';
 
 const turn = 'trn_0000000000000001';
 const id = 'prm_0000000000000001';
@@ -67,7 +67,7 @@ function play({ person = new Person(), interactive = true, json = false, events,
   const stops: unknown[] = [];
   let status: TurnInfo['status'] = 'completed';
   const info = Promise.withResolvers<TurnInfo>();
-  const session: ConstructorParameters<typeof AgentTurn>[0]['session'] = {
+  const session: ConstructorParameters<typeof ShownTurn>[0]['session'] = {
     id: 'ses_0000000000000001',
     prompt: () => ({
       turn: info.promise,
@@ -98,7 +98,7 @@ function play({ person = new Person(), interactive = true, json = false, events,
     },
   };
   const leaving = new AbortController();
-  const one = new AgentTurn({ session, terminal, lines: person, json, leaving: leaving.signal });
+  const one = new ShownTurn({ session, terminal, lines: person, json, leaving: leaving.signal });
   return { one, exit: one.run('do it', {}), texts, stops, person };
 }
 

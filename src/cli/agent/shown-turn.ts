@@ -34,7 +34,7 @@ const EXIT_OF_STATUS: Partial<Record<TurnInfo['status'], number>> = {
   timed_out: Exit.timeout,
 };
 
-export class AgentTurn {
+export class ShownTurn {
   readonly #context: AgentTurnContext;
   readonly #rendering = new AgentPrinter();
   readonly #asked = new Map<string, AbortController>();

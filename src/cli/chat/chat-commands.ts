@@ -177,9 +177,9 @@ async function help({ output: voice }: ChatState, argument: string): Promise<Cha
   return 'done';
 }
 
-type Completion = readonly [matches: readonly string[], replaced: string];
+type LineCompletion = readonly [matches: readonly string[], replaced: string];
 
-export async function complete({ session, autoPy }: ChatState, line: string): Promise<Completion> {
+export async function complete({ session, autoPy }: ChatState, line: string): Promise<LineCompletion> {
   const parsed = parseLine(line);
   if (parsed.kind === 'text') return autoPy ? await completeLine(session, '', line) : [[], line];
   const { name } = parsed;
@@ -207,7 +207,11 @@ export async function complete({ session, autoPy }: ChatState, line: string): Pr
 }
 
 /** Its verbs, and behind one of them the names that it takes. */
-async function completeThing(session: ChatState['session'], thing: NamespaceName, rest: string): Promise<Completion> {
+async function completeThing(
+  session: ChatState['session'],
+  thing: NamespaceName,
+  rest: string,
+): Promise<LineCompletion> {
   const [, verb, start = ''] = /^(\S+)\s+(\S*)$/.exec(rest) ?? [];
   if (verb === undefined) return [/\s/.test(rest) ? [] : among(Object.keys(NAMESPACE_COMMANDS[thing]), rest), rest];
   if (!['show', 'run', 'call', 'delete', 'remove', 'get'].includes(verb)) return [[], rest];

@@ -2,7 +2,7 @@
 
 import type { PermissionMode } from '../../protocol/turn.ts';
 import type { SessionApi } from '../../session/api.ts';
-import type { AgentTurn } from '../agent/shown-turn.ts';
+import type { ShownTurn } from '../agent/shown-turn.ts';
 import type { CellRunner } from '../cells/cell-runner.ts';
 import { reportFailure } from '../command-errors.ts';
 import { type Column, CommandOutput } from '../command-output.ts';
@@ -36,7 +36,7 @@ export interface ChatState {
   /** What they have set up for it. */
   readonly profile: string | undefined;
   /** The one that runs: Ctrl-C stops it. */
-  turn: AgentTurn | undefined;
+  turn: ShownTurn | undefined;
   /** The cells of this chat, the newest last, as far as they can be undone. */
   readonly undoStack: UndoEntry[];
   /** Work of the host that Ctrl-C stops. */

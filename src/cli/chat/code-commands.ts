@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import { PermissionMode } from '../../protocol/turn.ts';
 import { findAgent, requireAgentApi } from '../agent/coding-agents.ts';
-import { AgentTurn } from '../agent/shown-turn.ts';
+import { ShownTurn } from '../agent/shown-turn.ts';
 import { finishCell, readBlock, readPythonBlock } from '../cells/cell-reader.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { signalName } from '../format.ts';
@@ -119,7 +119,7 @@ export async function agent(state: ChatState, argument: string): Promise<ChatOut
 
 export async function promptAgent(state: ChatState, prompt: string): Promise<ChatOutcome> {
   const { terminal, lines, json, leaving, agent: chosen } = state;
-  const turn = new AgentTurn({ session: requireAgentApi(state.session), terminal, lines, json, leaving });
+  const turn = new ShownTurn({ session: requireAgentApi(state.session), terminal, lines, json, leaving });
   state.turn = turn;
   try {
     const options = {

@@ -34,9 +34,14 @@ const deps: Verbs = {
 };
 
 /** The host installs; a cell then has the running kernel find what is there. */
-async function changeDeps(state: ChatState, line: string, work: depsWork.Change, signal: AbortSignal): Promise<number> {
+async function changeDeps(
+  state: ChatState,
+  line: string,
+  work: depsWork.PackageChange,
+  signal: AbortSignal,
+): Promise<number> {
   let changed = false;
-  const noted: depsWork.Change = async (options) => {
+  const noted: depsWork.PackageChange = async (options) => {
     const result = await work(options);
     changed = result.installed.length + (result.removed?.length ?? 0) > 0;
     return result;

@@ -16,7 +16,7 @@ import {
   namespacesOptions,
 } from '../session-flags.ts';
 
-type Work = (deps: DepsApi) => Change;
+type Work = (deps: DepsApi) => PackageChange;
 
 export function addDeps(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.deps);
@@ -59,10 +59,13 @@ export async function list(deps: DepsApi, report: CommandOutput): Promise<number
   return Exit.ok;
 }
 
-export type Change = (options: { signal: AbortSignal; onProgress: (text: string) => void }) => Promise<DepsResult>;
+export type PackageChange = (options: {
+  signal: AbortSignal;
+  onProgress: (text: string) => void;
+}) => Promise<DepsResult>;
 
 /** Adds, removes or installs, and tells what came of it. What failed makes the command fail. */
-export async function change(work: Change, report: CommandOutput, signal: AbortSignal): Promise<number> {
+export async function change(work: PackageChange, report: CommandOutput, signal: AbortSignal): Promise<number> {
   const { terminal, json } = report;
   const onProgress = (text: string) => {
     // A failed write fails again with the result, and is reported there.

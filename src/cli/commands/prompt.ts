@@ -6,7 +6,7 @@ import type { PermissionMode } from '../../protocol/turn.ts';
 import type { PromptOptions } from '../../session/api.ts';
 import { settings } from '../../settings/settings-table.ts';
 import { parseAgentName, parseToolNames, requireAgentApi } from '../agent/coding-agents.ts';
-import { AgentTurn, type AgentTurnContext } from '../agent/shown-turn.ts';
+import { type AgentTurnContext, ShownTurn } from '../agent/shown-turn.ts';
 import { findSession } from '../backend/find-server.ts';
 import { UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
@@ -77,7 +77,7 @@ interface AgentRequest {
 export async function agent(client: Client, request: AgentRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
   const leaving = new AbortController();
-  let turn: AgentTurn | undefined;
+  let turn: ShownTurn | undefined;
   using signals = new Signals(context.signals, () => turn?.stop() ?? false);
   void signals.ended.then(() => leaving.abort());
   const lines = openLineInput(terminal, signals.interrupt);
@@ -92,7 +92,7 @@ export async function agent(client: Client, request: AgentRequest, context: Comm
       json: request.json,
       leaving: leaving.signal,
     };
-    turn = new AgentTurn(turnContext);
+    turn = new ShownTurn(turnContext);
     return await Promise.race([turn.run(request.prompt, request.options), signals.ended]);
   } finally {
     if (signals.exitCode !== undefined) terminal.skipFlush();

@@ -80,7 +80,7 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   }
 }
 
-interface Execution {
+interface RunningCell {
   readonly request: RunRequest;
   readonly session: SessionApi;
   readonly lines: LineSource;
@@ -88,7 +88,7 @@ interface Execution {
   readonly signals: Signals;
 }
 
-async function execute(code: string, { request, session, lines, terminal, signals }: Execution): Promise<number> {
+async function execute(code: string, { request, session, lines, terminal, signals }: RunningCell): Promise<number> {
   using questions = new InputPrompter({ session, lines, terminal, onInterrupt: signals.interrupt });
   const failed = Promise.withResolvers<never>();
   // A person may take any time to answer, and no answer counts as time of the code; a pipe has no more than the code has.

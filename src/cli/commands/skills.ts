@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { eventToJson } from '../../protocol/execution-events.ts';
 import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 import type { SkillInfo, SkillParameter, SkillsApi } from '../../session/api.ts';
-import { type KnownParameter, parseArguments, type ValueType } from '../call-arguments.ts';
+import { type ArgumentType, type KnownParameter, parseArguments } from '../call-arguments.ts';
 import { printEvent, printNotices } from '../cells/event-printer.ts';
 import { tagCell } from '../chat/shell-cell.ts';
 import { Exit, exitCodeOf, UsageError } from '../command-errors.ts';
@@ -137,7 +137,7 @@ export async function show(skills: SkillsApi, name: string, report: CommandOutpu
   return Exit.ok;
 }
 
-export interface NewSkill {
+export interface SkillRequest {
   readonly name: string;
   readonly source: string;
   readonly description?: string;
@@ -145,7 +145,7 @@ export interface NewSkill {
 
 export async function create(
   skills: SkillsApi,
-  skill: NewSkill,
+  skill: SkillRequest,
   { replace }: { readonly replace: boolean },
   report: CommandOutput,
 ): Promise<number> {
@@ -240,7 +240,7 @@ export function parseSkillArguments(
   throw new UsageError(`The skill ${skill.name} needs ${missing.name}.`, `Write it as ${missing.name}=VALUE.`);
 }
 
-const types: Readonly<Record<string, ValueType>> = {
+const types: Readonly<Record<string, ArgumentType>> = {
   str: 'string',
   int: 'integer',
   float: 'number',

@@ -16,7 +16,7 @@ export interface Engine extends EngineIdentity {
   readonly rootless: boolean;
 }
 
-export interface CallOptions {
+export interface EngineCallOptions {
   /** The image that a 404 speaks of. */
   readonly image?: string;
   readonly timeoutMs?: number;
@@ -51,7 +51,7 @@ export async function call<T>(
   { address }: Pick<Engine, 'address'>,
   what: string,
   work: (signal: AbortSignal) => Promise<T>,
-  { image, timeoutMs = CALL_TIMEOUT_MS, signal }: CallOptions = {},
+  { image, timeoutMs = CALL_TIMEOUT_MS, signal }: EngineCallOptions = {},
 ): Promise<T> {
   signal?.throwIfAborted();
   const deadline = AbortSignal.timeout(timeoutMs);
@@ -79,7 +79,7 @@ export async function ask<T>(
   what: string,
   answer: z.ZodType<T>,
   work: (signal: AbortSignal) => Promise<unknown>,
-  options?: CallOptions,
+  options?: EngineCallOptions,
 ): Promise<T> {
   const told = answer.safeParse(await call(engine, what, work, options));
   if (told.success) return told.data;

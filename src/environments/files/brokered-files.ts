@@ -8,7 +8,7 @@ import type { FileRights } from '../../sandbox/sandbox-user.ts';
 import { type FileBroker, fileBroker, NotBegun, Stuck } from './file-broker.ts';
 import { askerOf, BoundedListing, beginWriting, takeTurn } from './file-limits.ts';
 import { errorOf } from './file-paths.ts';
-import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './session-files.ts';
+import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
 
 const Info = z.object({
   name: z.string(),
@@ -56,11 +56,11 @@ export class BrokeredFiles implements Files {
     });
   }
 
-  async entry(path: string): Promise<FileInfo> {
+  async entry(path: string): Promise<SessionFileInfo> {
     return await this.#look((broker) => broker.ask(this.#request('entry', { path }), Info));
   }
 
-  async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
+  async read(path: string): Promise<{ info: SessionFileInfo; file: FileHandle }> {
     return await this.#look(async (broker) => {
       const request = this.#request('read', { path });
       const opened = await broker.ask(request, Info.extend(Opened.shape));
@@ -109,7 +109,7 @@ export class BrokeredFiles implements Files {
     await this.#ask('make', { path }, Nothing);
   }
 
-  async move(from: string, to: string, replace: boolean): Promise<FileInfo> {
+  async move(from: string, to: string, replace: boolean): Promise<SessionFileInfo> {
     return await this.#ask('move', { path: from, to, replace }, Info);
   }
 

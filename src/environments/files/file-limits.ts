@@ -1,7 +1,7 @@
 /** Limits of file work: each user has a few operations at a time and a bounded queue; a listing has a bounded size. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { FileInfo, FilesRoot, Listing } from './session-files.ts';
+import type { FilesRoot, Listing, SessionFileInfo } from './session-files.ts';
 
 const WORK_AT_ONCE = 4;
 const MOST_WAITING = 64;
@@ -73,7 +73,7 @@ function busy(why: string): CellaError {
 }
 
 export class BoundedListing implements Listing {
-  readonly files: FileInfo[] = [];
+  readonly files: SessionFileInfo[] = [];
   readonly #most: number;
   readonly #mostBytes: number;
   #bytes = 0;
@@ -93,7 +93,7 @@ export class BoundedListing implements Listing {
   }
 
   /** False where there is no more room. */
-  add(file: FileInfo): boolean {
+  add(file: SessionFileInfo): boolean {
     const bytes = Buffer.byteLength(JSON.stringify(file.name));
     this.#cut ||= this.files.length >= this.#most || this.#bytes + bytes > this.#mostBytes;
     if (this.#cut) return false;

@@ -8,7 +8,7 @@ import { askerOf, BoundedListing, beginWriting, takeTurn } from './file-limits.t
 import { errorOf, isCode, kindOf } from './file-paths.ts';
 import { NameBudget, O_PATH, OpenDirectory, resolveLinks } from './open-directory.ts';
 import { removeTree } from './remove-tree.ts';
-import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './session-files.ts';
+import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
 
 const FILE_MODE = 0o644;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -43,13 +43,13 @@ export class OwnFiles implements Files {
     return listing;
   }
 
-  async entry(path: string): Promise<FileInfo> {
+  async entry(path: string): Promise<SessionFileInfo> {
     const [above, name] = split(path);
     await using parent = await this.#folder(above);
     return infoOf(name, await lstat(parent.path(name)));
   }
 
-  async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
+  async read(path: string): Promise<{ info: SessionFileInfo; file: FileHandle }> {
     await using root = await OpenDirectory.root(this.#root);
     // Looked at before it is opened: to open a pipe or a device does something.
     await using way = await this.#reach(root, path, 0);
@@ -124,7 +124,7 @@ export class OwnFiles implements Files {
     }
   }
 
-  async move(from: string, to: string, replace: boolean): Promise<FileInfo> {
+  async move(from: string, to: string, replace: boolean): Promise<SessionFileInfo> {
     const [[above, name], [newAbove, newName]] = [split(from), split(to)];
     await using source = await this.#folder(above);
     await lstat(source.path(name));
@@ -197,7 +197,7 @@ function split(path: string): readonly [above: string, name: string] {
   return at < 0 ? ['', path] : [path.slice(0, at), path.slice(at + 1)];
 }
 
-function infoOf(name: string, stats: Stats): FileInfo {
+function infoOf(name: string, stats: Stats): SessionFileInfo {
   return { name, kind: kindOf(stats), size: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) };
 }
 

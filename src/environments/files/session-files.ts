@@ -21,7 +21,7 @@ export interface FilesRoot {
   readonly whose?: string | undefined;
 }
 
-export interface FileInfo {
+export interface SessionFileInfo {
   readonly name: string;
   readonly kind: FileKind;
   readonly size: number;
@@ -30,7 +30,7 @@ export interface FileInfo {
 }
 
 export interface Listing {
-  readonly files: readonly FileInfo[];
+  readonly files: readonly SessionFileInfo[];
   /** Of their names, as JSON has them. */
   readonly bytes: number;
   /** Where there are more than a listing holds. */
@@ -40,7 +40,7 @@ export interface Listing {
 /** A file that is not in its place yet: nobody sees it before `commit`. */
 export interface NewFile {
   readonly file: FileHandle;
-  commit(): Promise<FileInfo>;
+  commit(): Promise<SessionFileInfo>;
   discard(): Promise<void>;
 }
 
@@ -51,13 +51,13 @@ export interface NewFile {
 export interface Files {
   /** `mostBytes`: of names, as JSON has them. */
   list(path: string, most: number, mostBytes?: number): Promise<Listing>;
-  entry(path: string): Promise<FileInfo>;
+  entry(path: string): Promise<SessionFileInfo>;
   /** A regular file. The caller closes it. */
-  read(path: string): Promise<{ readonly info: FileInfo; readonly file: FileHandle }>;
+  read(path: string): Promise<{ readonly info: SessionFileInfo; readonly file: FileHandle }>;
   /** With the folders on the way that are missing. */
   create(path: string): Promise<NewFile>;
   makeFolder(path: string): Promise<void>;
-  move(from: string, to: string, replace: boolean): Promise<FileInfo>;
+  move(from: string, to: string, replace: boolean): Promise<SessionFileInfo>;
   remove(path: string, recursive: boolean): Promise<void>;
   /** A folder that may be read, held open. The caller closes it. */
   folder(path: string): Promise<FileHandle>;

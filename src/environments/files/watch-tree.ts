@@ -5,7 +5,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FileChange } from '../../protocol/workspace-models.ts';
 import { isAbsence, missing, partsOf, toFileError } from './file-paths.ts';
-import type { FileInfo, Files } from './session-files.ts';
+import type { Files, SessionFileInfo } from './session-files.ts';
 
 /** What follows closely is told together. */
 const GATHER_MS = 50;
@@ -134,13 +134,13 @@ class WatchedTree {
   }
 
   /** Watches a folder, and then what is in it: what is made meanwhile is seen by one or the other. */
-  async #enter(path: string, found: (path: string, entry: FileInfo) => void): Promise<void> {
+  async #enter(path: string, found: (path: string, entry: SessionFileInfo) => void): Promise<void> {
     this.#entriesLeft = MOST_ENTRIES;
     this.#bytesLeft = MOST_NAME_BYTES;
     await this.#enterBelow(path, found, 0);
   }
 
-  async #enterBelow(path: string, found: (path: string, entry: FileInfo) => void, depth: number): Promise<void> {
+  async #enterBelow(path: string, found: (path: string, entry: SessionFileInfo) => void, depth: number): Promise<void> {
     {
       await using folder = await this.#files.folder(joinPath(this.#top, path));
       if (depth > MOST_DEEP || !this.#watches.add(path, folder)) {

@@ -9,7 +9,7 @@ import { askerOf } from './file-limits.ts';
 import { invalidPath, isCode, partsOf, toFileError } from './file-paths.ts';
 import type { Glob } from './glob.ts';
 import { isGone } from './remove-tree.ts';
-import { type FileInfo, type Files, type FilesRoot, type Listing, openFiles } from './session-files.ts';
+import { type Files, type FilesRoot, type Listing, openFiles, type SessionFileInfo } from './session-files.ts';
 import { joinPath, type WatchBudget, watchTree } from './watch-tree.ts';
 
 const MOST_LISTED = 10_000;
@@ -35,7 +35,7 @@ export class WorkspaceFiles {
   }
 
   /** The bytes from `start` on. Whoever reads them to the end, or stops, closes the file. */
-  read(path: string, start = 0): Promise<{ info: FileInfo; chunks: AsyncIterable<Uint8Array> }> {
+  read(path: string, start = 0): Promise<{ info: SessionFileInfo; chunks: AsyncIterable<Uint8Array> }> {
     return withFileErrors(path, async () => {
       const { info, file } = await this.files.read(checkedPath(path));
       return { info, chunks: chunksOf(file, start) };
@@ -47,7 +47,7 @@ export class WorkspaceFiles {
     path: string,
     chunks: AsyncIterable<Uint8Array>,
     { limitBytes = Number.MAX_SAFE_INTEGER } = {},
-  ): Promise<FileInfo> {
+  ): Promise<SessionFileInfo> {
     return withFileErrors(path, () => replaceFile(this.files, checkedPath(path), { chunks, limitBytes }));
   }
 
@@ -55,7 +55,7 @@ export class WorkspaceFiles {
     return withFileErrors(path, () => this.files.makeFolder(partsOf(path).join('/')));
   }
 
-  move(from: string, to: string, { replace = false } = {}): Promise<FileInfo> {
+  move(from: string, to: string, { replace = false } = {}): Promise<SessionFileInfo> {
     return withFileErrors(from, async () => {
       const [source, target] = [checkedPath(from), checkedPath(to)];
       try {
@@ -123,7 +123,7 @@ async function* readFrom(file: FileHandle, start: number): AsyncGenerator<Uint8A
   }
 }
 
-const byName = (one: FileInfo, other: FileInfo): number => (one.name < other.name ? -1 : 1);
+const byName = (one: SessionFileInfo, other: SessionFileInfo): number => (one.name < other.name ? -1 : 1);
 
 interface NewContent {
   readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
@@ -134,7 +134,7 @@ async function replaceFile(
   files: Files,
   path: string,
   { chunks, limitBytes = Number.MAX_SAFE_INTEGER }: NewContent,
-): Promise<FileInfo> {
+): Promise<SessionFileInfo> {
   const made = await files.create(path);
   try {
     let size = 0;

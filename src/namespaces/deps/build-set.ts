@@ -13,7 +13,7 @@ import { copyReadOnly } from './read-only-tree.ts';
 import { pureOnly } from './resolver/python-target.ts';
 import { NATIVE, readSmall } from './resolver/wheel.ts';
 import type { InstallFailure } from './run-installer.ts';
-import { type InstallProgress, installAborted } from './shared-installs.ts';
+import { installAborted, type PackageProgress } from './shared-installs.ts';
 
 export interface BuildPlan {
   readonly requirements: readonly string[];
@@ -35,7 +35,7 @@ export interface StagedSet extends AsyncDisposable {
 
 export type BuildResult = StagedSet | ({ readonly kind: 'failed' } & InstallFailure);
 
-export async function buildSet(plan: BuildPlan, { signal, progress }: InstallProgress): Promise<BuildResult> {
+export async function buildSet(plan: BuildPlan, { signal, progress }: PackageProgress): Promise<BuildResult> {
   if (signal.aborted) throw installAborted();
   await using stack = new AsyncDisposableStack();
   const { requirements, source } = plan;

@@ -7,7 +7,7 @@ import type { InstallerCommand } from './installer-commands.ts';
 import type { PackageSource } from './package-source.ts';
 import { explainNotFound, installBuiltIn } from './resolver/install-wheels.ts';
 import { explainFailure, type InstallFailure, progressLine, runInstaller } from './run-installer.ts';
-import { type InstallProgress, installAborted } from './shared-installs.ts';
+import { installAborted, type PackageProgress } from './shared-installs.ts';
 
 export interface InstallRequest {
   readonly requirements: readonly string[];
@@ -23,7 +23,7 @@ export type PackageInstallResult =
 export interface Installer {
   /** With its version, as the manifest says it. */
   readonly name: string;
-  install(work: InstallRequest, audience: InstallProgress): Promise<PackageInstallResult>;
+  install(work: InstallRequest, audience: PackageProgress): Promise<PackageInstallResult>;
 }
 
 /** `foreign`: the Python that it installs for, where that is not the host's. */

@@ -21,7 +21,7 @@ import { folderError, sweepInstallWorkspaces } from './install-workspace.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './package-source.ts';
 import { checkInterpreter, isPure } from './resolver/python-target.ts';
 import type { InstallFailure } from './run-installer.ts';
-import { type InstallProgress, type InstallWaiter, SharedInstalls } from './shared-installs.ts';
+import { type InstallWaiter, type PackageProgress, SharedInstalls } from './shared-installs.ts';
 
 export interface PackageSetsOptions {
   /** `<dataDir>/packages`; made if it is missing. */
@@ -148,7 +148,7 @@ export class PackageSets implements AsyncDisposable {
     await this.close();
   }
 
-  async #build(requirements: readonly string[], audience: InstallProgress): Promise<BuildResult> {
+  async #build(requirements: readonly string[], audience: PackageProgress): Promise<BuildResult> {
     const building = join(this.#options.folder, '.building');
     this.#swept ??= sweepInstallWorkspaces(building);
     await this.#swept;

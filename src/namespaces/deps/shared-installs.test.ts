@@ -1,13 +1,13 @@
 /** Work that several wait for: done once, stopped when none waits. */
 
 import { expect, it } from 'vitest';
-import { type InstallProgress, installAborted, SharedInstalls } from './shared-installs.ts';
+import { installAborted, type PackageProgress, SharedInstalls } from './shared-installs.ts';
 
 function open() {
   const shared = new SharedInstalls<string>();
-  const started: InstallProgress[] = [];
+  const started: PackageProgress[] = [];
   const done = Promise.withResolvers<string>();
-  const work = (audience: InstallProgress) => {
+  const work = (audience: PackageProgress) => {
     started.push(audience);
     audience.signal.addEventListener('abort', () => done.reject(installAborted()));
     return done.promise;

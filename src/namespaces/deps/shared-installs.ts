@@ -8,7 +8,7 @@ export interface InstallWaiter {
 }
 
 /** What the work sees of all who wait. */
-export interface InstallProgress {
+export interface PackageProgress {
   readonly signal: AbortSignal;
   progress(text: string): void;
 }
@@ -22,7 +22,7 @@ interface SharedRun<T> {
 export class SharedInstalls<T> {
   readonly #running = new Map<string, SharedRun<T>>();
 
-  async run(key: string, waiter: InstallWaiter, work: (all: InstallProgress) => Promise<T>): Promise<T> {
+  async run(key: string, waiter: InstallWaiter, work: (all: PackageProgress) => Promise<T>): Promise<T> {
     if (waiter.signal?.aborted) throw installAborted();
     const running = this.#running.get(key) ?? this.#start(key, work);
     running.waiters.add(waiter);
@@ -49,7 +49,7 @@ export class SharedInstalls<T> {
     await Promise.allSettled(all.map(({ promise }) => promise));
   }
 
-  #start(key: string, work: (all: InstallProgress) => Promise<T>): SharedRun<T> {
+  #start(key: string, work: (all: PackageProgress) => Promise<T>): SharedRun<T> {
     const waiters = new Set<InstallWaiter>();
     const stop = new AbortController();
     const progress = (text: string) => {

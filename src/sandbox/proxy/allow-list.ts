@@ -73,7 +73,7 @@ function normalizedAddress(address: string): string | undefined {
 /** All addresses of a name. */
 export type ResolveName = (name: string) => Promise<readonly string[]>;
 
-export interface ResolverLimits {
+export interface LookupLimits {
   /** At a time, also of those that nobody waits for any more. */
   readonly lookups: number;
   /** How many may wait for others. */
@@ -84,11 +84,11 @@ export interface ResolverLimits {
 
 export class BoundedResolver {
   readonly #resolve: ResolveName;
-  readonly #limits: ResolverLimits;
+  readonly #limits: LookupLimits;
   readonly #waiting = new Set<(hasPlace: boolean) => void>();
   #underWay = 0;
 
-  constructor(resolve: ResolveName, limits: ResolverLimits) {
+  constructor(resolve: ResolveName, limits: LookupLimits) {
     this.#resolve = resolve;
     this.#limits = limits;
   }

@@ -13,8 +13,8 @@ import { daemonPrincipal, LOCAL, type Principal, principalOf, scopesOf, unauthen
 import { Logins } from './logins.ts';
 import { newId, newSecret, tokenText } from './secrets.ts';
 import { SessionTokens } from './session-tokens.ts';
-import { Tokens } from './token-store.ts';
-import { Users } from './user-store.ts';
+import { TokenStore } from './token-store.ts';
+import { UserStore } from './user-store.ts';
 
 export type { AuditLog } from './audit-log.ts';
 export type { Principal } from './authorization.ts';
@@ -52,8 +52,8 @@ export async function openAccess(options: AccessOptions): Promise<AccessControl>
  * the principal must not know of it. Nothing is cached: what is revoked, disabled or deleted ends with the next call.
  */
 export class AccessControl implements AsyncDisposable {
-  readonly users: Users;
-  readonly tokens: Tokens;
+  readonly users: UserStore;
+  readonly tokens: TokenStore;
   /** Tokens of agent runners. */
   readonly sessionTokens: SessionTokens;
   readonly logins: Logins;
@@ -72,8 +72,8 @@ export class AccessControl implements AsyncDisposable {
     const { documents, events } = storage;
     this.#clock = clock;
     this.#auditLimits = auditLimits ?? AUDIT_LIMITS;
-    this.users = new Users({ documents, clock, forget: (userId) => this.#forget(userId) });
-    this.tokens = new Tokens({ documents, clock, users: this.users });
+    this.users = new UserStore({ documents, clock, forget: (userId) => this.#forget(userId) });
+    this.tokens = new TokenStore({ documents, clock, users: this.users });
     this.credentialRates = new RateLimiter({
       ...CREDENTIAL_RATES,
       ...(elapsed ? { elapsed } : {}),

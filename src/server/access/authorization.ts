@@ -3,7 +3,7 @@
 import type { Right, Role, Scope, Share } from '../../protocol/access-models.ts';
 import { rights, roles } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Users } from './user-store.ts';
+import type { UserStore } from './user-store.ts';
 
 /** The user whose token lies in the data folder. */
 export const LOCAL = 'local';
@@ -93,7 +93,7 @@ const strongest = (all: readonly Right[]): Right | undefined => all.toSorted((a,
 
 /** The principal that a verified credential stands for. UNAUTHENTICATED if the user is gone or disabled. */
 export async function principalOf(
-  users: Pick<Users, 'find'>,
+  users: Pick<UserStore, 'find'>,
   { userId, scopes }: { readonly userId: string; readonly scopes: readonly Scope[] },
   authMethod: AuthMethod,
 ): Promise<Principal> {

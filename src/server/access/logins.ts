@@ -7,8 +7,8 @@ import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { type Principal, principalOf, scopesOf, unauthenticated } from './authorization.ts';
 import { derived, digestOf, isAlive, isOver, newSecret, SECRET_SHAPE, sameDigest } from './secrets.ts';
-import type { Tokens } from './token-store.ts';
-import type { Users } from './user-store.ts';
+import type { TokenStore } from './token-store.ts';
+import type { UserStore } from './user-store.ts';
 
 const CODE_MS = 15 * 60_000;
 const LOGIN_MS = 7 * 24 * 3600 * 1000;
@@ -18,8 +18,8 @@ const MOST_LOGINS = 50;
 interface LoginsOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
-  readonly users: Pick<Users, 'find' | 'get'>;
-  readonly tokens: Pick<Tokens, 'isAlive'>;
+  readonly users: Pick<UserStore, 'find' | 'get'>;
+  readonly tokens: Pick<TokenStore, 'isAlive'>;
 }
 
 export interface BrowserLogin {

@@ -19,7 +19,7 @@ import {
   sameDigest,
   sessionTokenText,
 } from './secrets.ts';
-import type { Users } from './user-store.ts';
+import type { UserStore } from './user-store.ts';
 
 const REFUSED: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 const TTL_MS = 24 * 3_600_000;
@@ -42,7 +42,7 @@ type StoredSessionToken = z.infer<typeof StoredSessionToken>;
 interface SessionTokensOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
-  readonly users: Pick<Users, 'find'>;
+  readonly users: Pick<UserStore, 'find'>;
   /** Of checks that fail, by whoever shows the tokens. */
   readonly failures: RateLimiter;
 }

@@ -18,7 +18,7 @@ import {
   type TokenParts,
   tokenText,
 } from './secrets.ts';
-import type { Users } from './user-store.ts';
+import type { UserStore } from './user-store.ts';
 
 const MOST_TOKENS = 200;
 const TOUCH_MS = 60_000;
@@ -39,7 +39,7 @@ type StoredToken = z.infer<typeof StoredToken>;
 interface TokensOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
-  readonly users: Pick<Users, 'get' | 'find'>;
+  readonly users: Pick<UserStore, 'get' | 'find'>;
 }
 
 export interface CreatedToken {
@@ -48,7 +48,7 @@ export interface CreatedToken {
   readonly info: TokenInfo;
 }
 
-export class Tokens {
+export class TokenStore {
   readonly #tokens: Collection<StoredToken>;
   readonly #clock: Clock;
   readonly #users: TokensOptions['users'];

@@ -25,7 +25,7 @@ interface UsersOptions {
   readonly forget: (userId: string) => Promise<void>;
 }
 
-export class Users {
+export class UserStore {
   readonly #users: Collection<User>;
   readonly #clock: Clock;
   readonly #forget: UsersOptions['forget'];

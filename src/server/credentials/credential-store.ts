@@ -16,7 +16,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { type Principal, requireScope } from '../access/authorization.ts';
-import type { Users } from '../access/user-store.ts';
+import type { UserStore } from '../access/user-store.ts';
 import { parseInput } from '../request-errors.ts';
 import { type EnvironmentKeys, Keyring, keyFilePath, Sealed, seal, unseal } from './master-key.ts';
 
@@ -31,14 +31,14 @@ type Stored = z.infer<typeof Stored>;
 
 export interface CredentialOptions {
   readonly documents: DocumentStore;
-  readonly users: Pick<Users, 'get'>;
+  readonly users: Pick<UserStore, 'get'>;
   /** Where `master-key` lies, unless a key is given. */
   readonly dataDir: string;
   readonly masterKey?: EnvironmentKeys | undefined;
   readonly clock?: Clock;
 }
 
-export class Credentials {
+export class CredentialStore {
   readonly #stored: Collection<Stored>;
   readonly #users: CredentialOptions['users'];
   readonly #keys: Keyring;

@@ -9,7 +9,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../../storage/contract.ts';
 import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
-import type { Credentials } from '../credentials/credential-store.ts';
+import type { CredentialStore } from '../credentials/credential-store.ts';
 import { ByteBudget, type ByteReservation, ConcurrencyLimit } from '../request-limits.ts';
 import { Budgets, type BudgetsOptions, checkModel } from './budgets.ts';
 import { CallTiming, type ChargingOptions, chargeCall } from './charging.ts';
@@ -25,7 +25,7 @@ import { UsageReader } from './usage-reader.ts';
 
 export interface GatewayParts extends BudgetsOptions, ChargingOptions {
   readonly tokens: Pick<SessionTokens, 'check'>;
-  readonly credentials: Pick<Credentials, 'reveal'>;
+  readonly credentials: Pick<CredentialStore, 'reveal'>;
   readonly usage: UsageLedger;
   /** Told of calls that are refused. */
   readonly refused?: AuditLog['refused'] | undefined;
@@ -44,7 +44,7 @@ export interface GateOf extends Partial<TokenBinding> {
   readonly hasNetwork?: boolean | undefined;
 }
 
-export type Handle = (request: IncomingMessage, response: ServerResponse, expected?: GateOf) => boolean;
+export type HandleModelRequest = (request: IncomingMessage, response: ServerResponse, expected?: GateOf) => boolean;
 
 const REFUSED: ReadonlySet<string> = new Set([
   ...['FORBIDDEN', 'NOT_FOUND', 'INVALID_REQUEST', 'TOO_LARGE', 'RATE_LIMITED'],
@@ -82,7 +82,7 @@ export class ModelGateway implements AsyncDisposable {
   }
 
   /** False, and nothing is done, where the path is no provider's. */
-  readonly handle: Handle = (request, response, expected = {}) => {
+  readonly handle: HandleModelRequest = (request, response, expected = {}) => {
     const provider = providerOf(request.url ?? '');
     if (!provider) return false;
     void this.#serve(provider, request, response, expected);
@@ -175,7 +175,7 @@ export class ModelGateway implements AsyncDisposable {
   }
 
   async #call(
-    { route, modelRequest, binding, signal }: Call,
+    { route, modelRequest, binding, signal }: ModelCall,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
@@ -226,7 +226,7 @@ export class ModelGateway implements AsyncDisposable {
   }
 }
 
-interface Call {
+interface ModelCall {
   readonly route: ProviderRoute;
   readonly modelRequest: ModelRequest;
   readonly binding: TokenBinding;

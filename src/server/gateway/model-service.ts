@@ -6,7 +6,7 @@ import type { GatewaySettings } from '../../settings/server-config.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
-import { Credentials } from '../credentials/credential-store.ts';
+import { CredentialStore } from '../credentials/credential-store.ts';
 import type { EnvironmentKeys } from '../credentials/master-key.ts';
 import type { Logger } from '../logger.ts';
 import { type GatewayParts, ModelGateway } from './gateway.ts';
@@ -24,7 +24,7 @@ export interface ModelServiceOptions
 }
 
 export class ModelService implements AsyncDisposable {
-  readonly credentials: Credentials;
+  readonly credentials: CredentialStore;
   readonly usage: UsageLedger;
   readonly rules: ModelPolicy;
   readonly gateway: ModelGateway;
@@ -35,7 +35,7 @@ export class ModelService implements AsyncDisposable {
     const { users, sessionTokens: tokens, quotas } = access;
     this.#tokens = tokens;
     this.#log = rest.log;
-    this.credentials = new Credentials({ documents, users, dataDir, masterKey });
+    this.credentials = new CredentialStore({ documents, users, dataDir, masterKey });
     this.usage = new UsageLedger(documents);
     this.rules = modelPolicy(settings);
     const { credentials, usage, rules } = this;
@@ -72,7 +72,7 @@ export class ModelService implements AsyncDisposable {
 interface KeyReleaseContext {
   readonly keys: KeyMode;
   readonly tokens: Pick<SessionTokens, 'check'>;
-  readonly credentials: Pick<Credentials, 'reveal'>;
+  readonly credentials: Pick<CredentialStore, 'reveal'>;
 }
 
 /** FORBIDDEN with the gateway, which is there so that no agent holds a key. The key is that of whoever prompts. */

@@ -17,7 +17,7 @@ const readers: Readonly<Record<ApiFormat, ReadMessage>> = {
 /** A little more than most texts have, so that it is rather too much than too little. */
 const CHARACTERS_PER_TOKEN = 3;
 
-export interface Reading {
+export interface UsageReading {
   readonly counts: TokenCounts;
   /** As the provider named it. */
   readonly model: string | undefined;
@@ -68,7 +68,7 @@ export class UsageReader {
   }
 
   /** `untold`: what the call may have come to, in the place of what the provider does not tell. */
-  reading(untold: Pick<TokenCounts, 'input' | 'output'>): Reading {
+  reading(untold: Pick<TokenCounts, 'input' | 'output'>): UsageReading {
     const { input, output, cacheRead = 0, cacheWrite = 0 } = this.#counts;
     const final = this.#last === 'told' || (this.#last === 'perhaps' && this.#ended);
     const told = { input: input !== undefined, output: final && output !== undefined };

@@ -12,7 +12,7 @@ import { abortConnection, type RequestContext } from './request-context.ts';
 import type { Reauthorize } from './router.ts';
 import type { ServerContext, StreamLimits } from './server-context.ts';
 
-interface EventStreamOptions {
+interface ResponseOptions {
   readonly form: Exclude<StreamFormat, 'json'>;
   readonly principal: Principal;
   /** Where that is not known yet, nothing is sent before. */
@@ -26,7 +26,7 @@ interface EventStreamOptions {
   readonly onGone?: () => void;
 }
 
-export function streamEvents(service: ServerContext, session: ServerSession, options: EventStreamOptions): Response {
+export function streamEvents(service: ServerContext, session: ServerSession, options: ResponseOptions): Response {
   const { after, execution, turn } = options;
   const source = (signal: AbortSignal) => eventsFrom(session, { after, execution, turn, signal });
   return streamUntilGone(service, source, options);
@@ -36,7 +36,7 @@ export function streamEvents(service: ServerContext, session: ServerSession, opt
 export function streamUntilGone(
   { metrics, streams, ending, followers }: ServerContext,
   source: (signal: AbortSignal) => AsyncIterable<object>,
-  { form, principal, reauthorize, cut, onGone }: Omit<EventStreamOptions, 'after' | 'execution' | 'turn'>,
+  { form, principal, reauthorize, cut, onGone }: Omit<ResponseOptions, 'after' | 'execution' | 'turn'>,
 ): Response {
   const left = followers.enter(principal, form);
   return streamResponse((signal) => toStreamed(source(AbortSignal.any([signal, ending])), ending), {
@@ -55,13 +55,13 @@ export function streamUntilGone(
   });
 }
 
-interface EventFilter extends Pick<EventStreamOptions, 'after' | 'execution' | 'turn'> {
+interface ResponseFilter extends Pick<ResponseOptions, 'after' | 'execution' | 'turn'> {
   readonly signal: AbortSignal;
 }
 
 async function* eventsFrom(
   session: ServerSession,
-  { after, execution, turn, signal }: EventFilter,
+  { after, execution, turn, signal }: ResponseFilter,
 ): AsyncGenerator<FeedItem> {
   const of = { ...(execution === undefined ? {} : { execution }), ...(turn === undefined ? {} : { turn }) };
   yield* session.events({ after: await after, ...of, signal });

@@ -7,7 +7,7 @@ import type { SessionManager } from '../sessions/session-types.ts';
 /** How long an admitted kernel counts before it is seen to be live. */
 const STARTING_MS = 30_000;
 
-type Kernel = Pick<SessionInfo, 'id' | 'ownerId' | 'settings'>;
+type CountedKernel = Pick<SessionInfo, 'id' | 'ownerId' | 'settings'>;
 
 export class KernelQuota {
   readonly #quotas: AccessControl['quotas'];
@@ -38,7 +38,7 @@ export class KernelQuota {
     if (info.state !== 'hibernated') await this.#admit({ ...info, settings: { ...info.settings, limits } });
   }
 
-  async #admit(info: Kernel): Promise<void> {
+  async #admit(info: CountedKernel): Promise<void> {
     const { ownerId } = info;
     const { liveKernels, memoryMb } = await this.#quotas.limitsOf(ownerId);
     if (liveKernels === undefined && memoryMb === undefined) return;
@@ -52,7 +52,7 @@ export class KernelQuota {
     await check;
   }
 
-  async #check(info: Kernel): Promise<void> {
+  async #check(info: CountedKernel): Promise<void> {
     const now = performance.now();
     for (const [id, at] of this.#starting) if (now - at > STARTING_MS) this.#starting.delete(id);
     const live = (await this.#host.liveOf(info.ownerId, this.#starting.keys())).filter(

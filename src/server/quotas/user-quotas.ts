@@ -2,7 +2,7 @@
 
 import type { Quotas } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Users } from '../access/user-store.ts';
+import type { UserStore } from '../access/user-store.ts';
 
 const MINUTE_MS = 60_000;
 /** Default limit for one user. */
@@ -11,7 +11,7 @@ const MOST_SESSIONS = 1000;
 const LATER_MS = { sessions: MINUTE_MS, liveKernels: 10_000, memoryMb: 10_000, storageBytes: MINUTE_MS } as const;
 
 interface UserQuotasOptions {
-  readonly users: Pick<Users, 'find'>;
+  readonly users: Pick<UserStore, 'find'>;
   /** For users that have no limit of their own. */
   readonly defaults?: Quotas | undefined;
   /** Milliseconds that never go back. */

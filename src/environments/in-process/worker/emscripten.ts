@@ -28,7 +28,7 @@ export interface FileSystem {
   [more: string]: unknown;
 }
 
-interface Files {
+interface EmscriptenFiles {
   readonly ErrnoError: new (errno: number) => Error;
   readonly filesystems: { readonly NODEFS: FileSystem };
   makedev(major: number, minor: number): number;
@@ -46,7 +46,7 @@ interface Files {
 
 /** What Emscripten makes of the settings it is given: the module itself. */
 export interface Emscripten {
-  readonly FS: Files;
+  readonly FS: EmscriptenFiles;
   readonly HEAP16: Int16Array;
   readonly HEAP32: Int32Array;
   readonly HEAPU8: Uint8Array;

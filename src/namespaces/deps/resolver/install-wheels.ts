@@ -7,7 +7,7 @@ import type { Interpreter } from '../../../protocol/interpreter.ts';
 import { parseRequirement, type Requirement } from '../../../protocol/requirement.ts';
 import { indexesOf, type PackageSource, withoutSecrets } from '../package-source.ts';
 import type { InstallFailure } from '../run-installer.ts';
-import { type InstallProgress, installAborted } from '../shared-installs.ts';
+import { installAborted, type PackageProgress } from '../shared-installs.ts';
 import { IndexClient } from './index-client.ts';
 import { PackageIndex } from './package-index.ts';
 import { isPure } from './python-target.ts';
@@ -28,7 +28,7 @@ export interface BuiltInInstall {
 /** Undefined where all is there. */
 export async function installBuiltIn(
   install: BuiltInInstall,
-  { signal, progress }: InstallProgress,
+  { signal, progress }: PackageProgress,
 ): Promise<InstallFailure | undefined> {
   const clock = AbortSignal.timeout(install.timeoutMs);
   try {
@@ -50,7 +50,7 @@ function unpackFailure(error: unknown): InstallFailure {
   return { reason: `the packages cannot be unpacked: ${error.message}`, scope: inTheWay ? 'some' : 'all' };
 }
 
-async function unpackAll(install: BuiltInInstall, { signal, progress }: InstallProgress): Promise<void> {
+async function unpackAll(install: BuiltInInstall, { signal, progress }: PackageProgress): Promise<void> {
   const { interpreter, source, folder } = install;
   const limits = { ...DEFAULT_LIMITS, ...install.limits };
   const fetched = join(folder, 'fetched');
