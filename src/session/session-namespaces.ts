@@ -12,7 +12,7 @@ import type { HostMethods, NamespaceCallContext } from '../namespaces/host-metho
 import type { ParserHelper } from '../namespaces/skills/skill-parser.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
 import type { Approve } from '../namespaces/tools/tool-approval.ts';
-import type { ToolCredentials } from '../namespaces/tools/tool-credentials.ts';
+import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
 import type { Tools } from '../namespaces/tools/tools.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import type { CommandRunner } from '../protocol/command.ts';
@@ -43,7 +43,7 @@ export interface SessionNamespacesOptions {
   /** Runs programs in the sandbox of the session. */
   readonly sandboxed: CommandRunner;
   readonly approve?: Approve | undefined;
-  readonly credentials?: ToolCredentials | undefined;
+  readonly credentials?: Credentials | undefined;
   /** Asked before each call of the code. */
   readonly admitCall?: (() => Promise<void>) | undefined;
   /** Told of calls of the code that are refused. */

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/package-source.ts';
 import type { Approve } from '../namespaces/tools/tool-approval.ts';
-import type { ToolCredentials } from '../namespaces/tools/tool-credentials.ts';
+import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import { isReservedKey } from '../protocol/enums.ts';
 import { describeIssues } from '../protocol/error-body.ts';
@@ -53,7 +53,7 @@ export const SessionOptions = z.strictObject({
   /** Asked before a tool runs that requires approval. Without it such calls are refused. */
   approve: z.custom<Approve>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Gives the secret of a name that a tool's definition mentions. It goes to the tool alone. */
-  credentials: z.custom<ToolCredentials>((value) => typeof value === 'function', 'must be a function').optional(),
+  credentials: z.custom<Credentials>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Told how far packages are that are installed before the first cell. */
   onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Asked before each call of its code to `tools`, `skills`, `artifacts` or `deps`; what it throws is told to the code. */

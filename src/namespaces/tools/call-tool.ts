@@ -12,7 +12,7 @@ import { prepareRequest, sendRequest, shownRequest } from './http-tool.ts';
 import type { McpServers } from './mcp-servers.ts';
 import { type CallSignature, callSignature } from './parameters.ts';
 import { type Approve, askApproval } from './tool-approval.ts';
-import { authenticate, resolveEnvironment, type ToolCredentials } from './tool-credentials.ts';
+import { authenticate, type Credentials, resolveEnvironment } from './tool-credentials.ts';
 import type { CliTool, HttpTool, McpTool, ToolDefinition } from './tool-definition.ts';
 
 /** Of one session, on the host: code may start as many calls as it likes. */
@@ -31,7 +31,7 @@ export interface ToolRuntime {
   /** Asks a person. Without it, what requires approval is refused. */
   readonly approve?: Approve | undefined;
   /** The secret of that name, which goes to the tool alone. */
-  readonly credentials?: ToolCredentials | undefined;
+  readonly credentials?: Credentials | undefined;
 }
 
 export class ToolCaller {

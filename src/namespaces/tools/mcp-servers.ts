@@ -9,7 +9,7 @@ import { abortedError } from './call-errors.ts';
 import type { HostCommandOptions } from './host-command.ts';
 import type { McpCall } from './mcp-calls.ts';
 import type { McpConnection } from './mcp-connection.ts';
-import type { ToolCredentials } from './tool-credentials.ts';
+import type { Credentials } from './tool-credentials.ts';
 import type { McpTool, ToolDefinition } from './tool-definition.ts';
 import type { RecipeInfo } from './tool-info.ts';
 
@@ -25,13 +25,13 @@ interface OpenMcpServer {
 
 export class McpServers {
   readonly #place: HostCommandOptions;
-  readonly #credentials: ToolCredentials | undefined;
+  readonly #credentials: Credentials | undefined;
   readonly #servers = new Map<string, OpenMcpServer>();
   /** Why a server did not start, and when it was found out. */
   readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
 
-  constructor(place: HostCommandOptions, credentials: ToolCredentials | undefined) {
+  constructor(place: HostCommandOptions, credentials: Credentials | undefined) {
     this.#place = place;
     this.#credentials = credentials;
   }
