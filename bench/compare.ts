@@ -5,7 +5,7 @@ import { compareKernels } from './compare-kernels.ts';
 import { jupyterServerVersion } from './jupyter-server.ts';
 import { describeMachine } from './machine.ts';
 import { measureAgents } from './measurements/agents.ts';
-import { measureDaemon } from './measurements/daemon.ts';
+import { measureServer } from './measurements/server.ts';
 import { measureGateway } from './measurements/gateway.ts';
 import { measureNeighbours } from './measurements/neighbours.ts';
 import type { Plan } from './plan.ts';
@@ -21,11 +21,11 @@ export async function compare(
 ): Promise<BenchResult> {
   const wants = (part: Part) => wanted.includes(part);
   // Before anything is measured: what is missing is told at once.
-  const jupyter = wants('daemon') ? await jupyterServerVersion(subjects.peer.python) : undefined;
+  const jupyter = wants('server') ? await jupyterServerVersion(subjects.peer.python) : undefined;
   const kernels = wants('kernels') ? await compareKernels(subjects, plan, progress) : undefined;
   const executors = wants('executors') ? await compareExecutors(subjects, plan.executors, progress) : undefined;
-  if (wants('daemon')) progress.step('the daemon');
-  const daemon = wants('daemon') ? await measureDaemon(subjects, plan.daemon, progress) : undefined;
+  if (wants('server')) progress.step('the server');
+  const server = wants('server') ? await measureServer(subjects, plan.server, progress) : undefined;
   if (wants('gateway')) progress.step('the model gateway');
   const gateway = wants('gateway') ? await measureGateway(plan.gateway, progress) : undefined;
   if (wants('agents')) progress.step('the runner of agents');
@@ -37,7 +37,7 @@ export async function compare(
   return {
     ...(kernels ? { kernels } : {}),
     ...(executors ? { executors } : {}),
-    ...(daemon ? { daemon } : {}),
+    ...(server ? { server } : {}),
     ...(gateway ? { gateway } : {}),
     ...(agents ? { agents } : {}),
     ...(neighbours ? { neighbours } : {}),

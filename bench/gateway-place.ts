@@ -66,9 +66,9 @@ export class GatewayPlace implements AsyncDisposable {
       models: ['anthropic=claude-*'],
     };
     const models = this.#stack.use(new ModelService({ documents: storage.documents, access, dataDir, settings }));
-    await models.credentials.set(access.daemon(), 'anthropic', 'sk-benchmark-1234');
+    await models.credentials.set(access.localAdmin(), 'anthropic', 'sk-benchmark-1234');
     const binding = { session: 'ses_bench', task: 'trn_bench', executor: 'wrk_bench' };
-    this.#token = await access.sessionTokens.issue(access.daemon(), binding);
+    this.#token = await access.sessionTokens.issue(access.localAdmin(), binding);
     const server = createServer((asked, response) => void models.gateway.handle(asked, response, binding));
     const socket = join(dataDir, 'gateway.sock');
     server.listen(socket);

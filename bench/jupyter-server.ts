@@ -39,7 +39,7 @@ export async function jupyterServerVersion(python: string): Promise<string> {
   } catch (cause) {
     throw new CellaError(
       'PEER_MISSING',
-      `The benchmark compares the daemon with Jupyter's server, and ${python} cannot import it. On Debian: apt-get install python3-jupyter-server.`,
+      `The benchmark compares the server with Jupyter's server, and ${python} cannot import it. On Debian: apt-get install python3-jupyter-server.`,
       { cause, details: { missing: 'jupyter_server', python } },
     );
   }

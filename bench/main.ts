@@ -14,7 +14,7 @@ export interface BenchOptions {
   readonly markdown?: boolean;
   /** Few rounds and small sizes: shows that everything can be measured, and gives no numbers to quote. */
   readonly quick?: boolean;
-  /** One part instead of all but the last: `kernels`, `executors`, `daemon`, `gateway`, `agents` or `neighbours`. */
+  /** One part instead of all but the last: `kernels`, `executors`, `server`, `gateway`, `agents` or `neighbours`. */
   readonly only?: string;
 }
 

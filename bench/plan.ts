@@ -26,7 +26,7 @@ export interface Plan {
     readonly kernels: number;
   };
   /** Node compiles what is used often; Jupyter's server gets no faster with use, and takes long for each cell. */
-  readonly daemon: {
+  readonly server: {
     readonly rounds: number;
     /** Long enough that a server is measured at work, and not as it wakes after its peer had its turn. */
     readonly cellsPerRound: number;
@@ -55,7 +55,7 @@ export const full: Plan = {
   state: { rounds: 20 },
   pool: { keys: 1000, kernels: 50 },
   executors: { starts: 10, spares: 20, spareWarmUps: 20, cells: 400, bytes: 50_000_000, kernels: 3 },
-  daemon: { rounds: 10, cellsPerRound: 500, warmUpCells: 4000, jupyterCellsPerRound: 100, jupyterWarmUpCells: 200 },
+  server: { rounds: 10, cellsPerRound: 500, warmUpCells: 4000, jupyterCellsPerRound: 100, jupyterWarmUpCells: 200 },
   agents: { starts: 20, calls: 5000, warmUpCalls: 2000 },
   gateway: { rounds: 10, callsPerRound: 50, warmUpCalls: 100 },
   neighbours: { runs: 3, seconds: 60, warmUpCells: 2000 },
@@ -76,7 +76,7 @@ export const quick: Plan = {
   state: { rounds: 2 },
   pool: { keys: 12, kernels: 4 },
   executors: { starts: 1, spares: 1, spareWarmUps: 0, cells: 20, bytes: 1_000_000, kernels: 1 },
-  daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5, jupyterCellsPerRound: 10, jupyterWarmUpCells: 5 },
+  server: { rounds: 2, cellsPerRound: 10, warmUpCells: 5, jupyterCellsPerRound: 10, jupyterWarmUpCells: 5 },
   agents: { starts: 2, calls: 100, warmUpCalls: 10 },
   gateway: { rounds: 2, callsPerRound: 10, warmUpCalls: 5 },
   neighbours: { runs: 1, seconds: 2, warmUpCells: 50 },

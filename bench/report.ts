@@ -4,7 +4,7 @@ import { executorLines } from './report-executors.ts';
 import type {
   Agents,
   BenchResult,
-  Daemon,
+  ServerTimes,
   Gateway,
   Kernels,
   Milliseconds,
@@ -50,10 +50,10 @@ function toText(table: readonly string[], result: BenchResult): string {
   return `${[...measured, ...executors, describe(result)].join('\n')}\n`;
 }
 
-function rows({ kernels, daemon, gateway, agents, neighbours = [] }: BenchResult): Row[] {
+function rows({ kernels, server, gateway, agents, neighbours = [] }: BenchResult): Row[] {
   return [
     ...(kernels ? kernelRows(kernels) : []),
-    ...(daemon ? daemonRows(daemon) : []),
+    ...(server ? serverRows(server) : []),
     ...(gateway ? [gatewayRow(gateway)] : []),
     ...(agents ? agentRows(agents) : []),
     ...neighbours.map(neighbourRow),
@@ -103,10 +103,10 @@ function agentRows({ startMs, startP95Ms, nodeMs, callMs, callP95Ms, callsPerS }
   ];
 }
 
-function daemonRows({ libraryMs, overheadMs, ratio, ...daemon }: Daemon): Row[] {
+function serverRows({ libraryMs, overheadMs, ratio, ...server }: ServerTimes): Row[] {
   return [
     {
-      measure: 'daemon: x=1 over HTTP, beyond the library (median)',
+      measure: 'server: x=1 over HTTP, beyond the library (median)',
       cella: `${overheadMs} ms more than ${libraryMs} ms`,
       ipykernel: '',
       ratio: '',
@@ -114,14 +114,14 @@ function daemonRows({ libraryMs, overheadMs, ratio, ...daemon }: Daemon): Row[] 
       met: overheadMs <= 1.5,
     },
     {
-      measure: "daemon: x=1 over HTTP, against Jupyter's server (median / p95)",
-      cella: `${daemon.httpMs} / ${daemon.httpP95Ms} ms`,
-      ipykernel: `${daemon.jupyterMs} / ${daemon.jupyterP95Ms} ms`,
+      measure: "server: x=1 over HTTP, against Jupyter's server (median / p95)",
+      cella: `${server.httpMs} / ${server.httpP95Ms} ms`,
+      ipykernel: `${server.jupyterMs} / ${server.jupyterP95Ms} ms`,
       ...ratioAtLeast(ratio, 10),
     },
     {
-      measure: 'daemon: x=1 over WebSocket (median / p95)',
-      cella: `${daemon.webSocketMs} / ${daemon.webSocketP95Ms} ms`,
+      measure: 'server: x=1 over WebSocket (median / p95)',
+      cella: `${server.webSocketMs} / ${server.webSocketP95Ms} ms`,
       ipykernel: '',
       ratio: '',
       target: '',

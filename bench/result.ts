@@ -51,8 +51,8 @@ export interface Executors {
 }
 
 /** `x=1` in a row; medians. */
-export interface Daemon {
-  /** In this process, without a daemon. */
+export interface ServerTimes {
+  /** In this process, without a server. */
   readonly libraryMs: number;
   /** One JSON answer on a kept-alive connection. */
   readonly httpMs: number;
@@ -143,7 +143,7 @@ export interface Kernels {
 export interface BenchResult {
   readonly kernels?: Kernels;
   readonly executors?: Executors;
-  readonly daemon?: Daemon;
+  readonly server?: ServerTimes;
   readonly gateway?: Gateway;
   readonly agents?: Agents;
   /** The first is the quiet one. */
@@ -151,7 +151,7 @@ export interface BenchResult {
   readonly machine: Machine;
 }
 
-export const parts = ['kernels', 'executors', 'daemon', 'gateway', 'agents', 'neighbours'] as const;
+export const parts = ['kernels', 'executors', 'server', 'gateway', 'agents', 'neighbours'] as const;
 export type Part = (typeof parts)[number];
 
 export interface Machine {

@@ -1,4 +1,4 @@
-/** The built runner as a process of the benchmark's own, with a daemon's side that only greets and asks whether it is well. */
+/** The built runner as a process of the benchmark's own, with a server's side that only greets and asks whether it is well. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';

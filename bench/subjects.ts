@@ -5,12 +5,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Session, type SessionOptions, shutdown } from '../src/index.ts';
-import { DaemonClient } from './daemon-client.ts';
+import { CellaServer } from './cella-server.ts';
 import { IPykernel } from './ipykernel.ts';
 import { JupyterServer } from './jupyter-server.ts';
 import { findPeer, type Peer } from './peer.ts';
 
-export type Subject = Session | IPykernel | JupyterServer | DaemonClient;
+export type Subject = Session | IPykernel | JupyterServer | CellaServer;
 
 export interface Pair extends AsyncDisposable {
   readonly cella: Session;
@@ -55,8 +55,8 @@ export class Subjects implements AsyncDisposable {
     return this.#keep(() => JupyterServer.start(this.peer.python, this.#folder));
   }
 
-  daemon(): Promise<DaemonClient> {
-    return this.#keep(() => DaemonClient.start(this.peer.python));
+  cellaServer(): Promise<CellaServer> {
+    return this.#keep(() => CellaServer.start(this.peer.python));
   }
 
   async pair(): Promise<Pair> {

@@ -79,7 +79,7 @@ async function reach({ place }: ResolvedServerOptions): Promise<Client | undefin
 
 /** Another server has the folder: it will listen soon, or is about to end. One with another storage stays another. */
 async function mayBeReached(error: unknown, { place }: ResolvedServerOptions): Promise<boolean> {
-  if (!(error instanceof CellaError && error.code === 'DAEMON_RUNNING')) return false;
+  if (!(error instanceof CellaError && error.code === 'SERVER_RUNNING')) return false;
   const { compareStorage: storageThere } = await import('./cli/backend/find-server.ts');
   return (await storageThere(place)) !== 'other';
 }

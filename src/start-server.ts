@@ -24,9 +24,9 @@ export async function startServer(
   ended: Promise<unknown>,
   onReady: (facts: ServedFacts) => void | Promise<void>,
 ): Promise<void> {
-  const [daemon, { serveOptions }] = await Promise.all([
+  const [server, { serveOptions }] = await Promise.all([
     import('./server/serve.ts'),
     import('./server/serve-options.ts'),
   ]);
-  await daemon.serve(serveOptions({ ...hosted, version: version(), mcp: makeMcp }), ended, onReady);
+  await server.serve(serveOptions({ ...hosted, version: version(), mcp: makeMcp }), ended, onReady);
 }

@@ -87,7 +87,7 @@ export interface AgentAdapter {
   open(setup: AgentSetup): Promise<Agent>;
   /**
    * The events of all turns of a transcript, as the live stream would have told them, with the beginning and the end of
-   * each turn, which live the daemon tells. Ids of turns are those of the live stream.
+   * each turn, which live the server tells. Ids of turns are those of the live stream.
    */
   eventsOf(transcript: string): AgentLogEvent[];
 }

@@ -29,7 +29,7 @@ async function cellaWith(
     copyNamespaces: refuse,
     factsByName: refuse,
     detect: refuse,
-    bench: async (flags) => (flags.quick || flags.only === 'daemon' ? 0 : 1),
+    bench: async (flags) => (flags.quick || flags.only === 'server' ? 0 : 1),
     serve: async () => {},
     watchFolder: refuse,
     serveMcp: refuse,
@@ -314,7 +314,7 @@ describe('the command line', () => {
     });
   });
 
-  it.each([['--quick'], ['--only', 'daemon']])('hands the flags of bench on: %s', async (...flags) => {
+  it.each([['--quick'], ['--only', 'server']])('hands the flags of bench on: %s', async (...flags) => {
     expect(await cella('bench', ...flags)).toMatchObject({ exitCode: 0 });
   });
 

@@ -41,7 +41,7 @@ export class ApiClient {
     const attempt = () => this.#answer(endpoint, given);
     if (endpoint.method !== 'get') return await attempt();
     return await attempt().catch((error) => {
-      if (hasCode(error, 'DAEMON_UNREACHABLE') && error.details.refused !== true && error.details.silent !== true) {
+      if (hasCode(error, 'SERVER_UNREACHABLE') && error.details.refused !== true && error.details.silent !== true) {
         return attempt();
       }
       throw error;

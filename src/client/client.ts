@@ -106,7 +106,7 @@ export type ConnectOptions = Resuming &
 
 const RESUME_MS = 60_000;
 
-/** `DAEMON_UNREACHABLE` where nobody answers, `UNAUTHENTICATED` where the token is no good. */
+/** `SERVER_UNREACHABLE` where nobody answers, `UNAUTHENTICATED` where the token is no good. */
 export async function connect(options: ConnectOptions): Promise<Client> {
   const link = new ApiClient(new MonitoredTransport(await transportOf(options), options.silenceMs ?? SILENCE_MS));
   try {

@@ -169,7 +169,7 @@ class OutputFileReader {
       }
       return true;
     } catch (error) {
-      if (error instanceof CellaError && error.code !== 'DAEMON_UNREACHABLE') throw error;
+      if (error instanceof CellaError && error.code !== 'SERVER_UNREACHABLE') throw error;
       return false;
     }
   }
@@ -177,7 +177,7 @@ class OutputFileReader {
   /** All that is left, however often the connection breaks. */
   async *rest(patience: Backoff): AsyncGenerator<OutputEvent, void, undefined> {
     while (!(yield* this.read())) {
-      await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The output ${this.#file} cannot be read.`));
+      await patience.wait(new CellaError('SERVER_UNREACHABLE', `The output ${this.#file} cannot be read.`));
     }
   }
 }

@@ -96,7 +96,7 @@ export class MonitoredTransport implements Transport {
 
   silentError(): CellaError {
     const message = `${this.address} has been silent for ${this.#silenceMs / 1000} s, and does not answer any more.`;
-    return new CellaError('DAEMON_UNREACHABLE', message, {
+    return new CellaError('SERVER_UNREACHABLE', message, {
       details: { where: this.address, refused: false, silent: true },
     });
   }

@@ -33,8 +33,8 @@ interface RemoteExecutionOptions {
 const NDJSON = 'application/x-ndjson';
 /** Of a server that ends, is started again, or has too much to do for a while. */
 const TRANSIENT: readonly ErrorCode[] = [
-  'DAEMON_UNREACHABLE',
-  'DAEMON_STOPPING',
+  'SERVER_UNREACHABLE',
+  'SERVER_STOPPING',
   'SESSION_ELSEWHERE',
   'RATE_LIMITED',
   'QUOTA_EXCEEDED',

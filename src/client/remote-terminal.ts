@@ -34,7 +34,7 @@ export async function openTerminal(
   await link.call(OpenTerminal, given).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
-  throw new CellaError('DAEMON_UNREACHABLE', `The terminal could not be opened at ${link.address}.`);
+  throw new CellaError('SERVER_UNREACHABLE', `The terminal could not be opened at ${link.address}.`);
 }
 
 /** What may wait here for a reader. A WebSocket cannot be held back: past it the terminal is closed. */
@@ -157,12 +157,12 @@ class RemoteTerminal implements Terminal {
 
 const endings = new Map<number, () => CellaError>([
   [CloseCode.refused, () => new CellaError('UNAUTHENTICATED', 'The token is no longer good.')],
-  [CloseCode.stopping, () => new CellaError('DAEMON_STOPPING', 'The server is ending.')],
+  [CloseCode.stopping, () => new CellaError('SERVER_STOPPING', 'The server is ending.')],
   [CloseCode.slow, () => new CellaError('CLIENT_TOO_SLOW', 'What the terminal showed was not read.')],
 ]);
 
 const broken = (): CellaError =>
-  new CellaError('DAEMON_UNREACHABLE', 'The connection ended before the program; the program ended with it.');
+  new CellaError('SERVER_UNREACHABLE', 'The connection ended before the program; the program ended with it.');
 
 const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
 

@@ -110,7 +110,7 @@ export class RemoteTurn implements PromptedTurn {
         const body = { prompt, ...wanted, wait: false };
         return { after, turn: await link.call(PromptAgent, { params, body, idempotencyKey, signal: closing }) };
       } catch (error) {
-        const passing = hasCode(error, 'DAEMON_UNREACHABLE') && error.details.refused === false;
+        const passing = hasCode(error, 'SERVER_UNREACHABLE') && error.details.refused === false;
         if (!passing || closing.aborted) throw error;
         await patience.wait(error);
       }

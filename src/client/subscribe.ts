@@ -27,7 +27,7 @@ interface SubscribeOptions {
 /** What may wait here for a reader. Past it the connection is closed, and opened again when he has read. */
 const MOST_WAITING = 8_000_000;
 /** Of a server that ends, or whose session another one goes on with. */
-const PASSING = ['DAEMON_UNREACHABLE', 'DAEMON_STOPPING', 'SESSION_ELSEWHERE'] as const;
+const PASSING = ['SERVER_UNREACHABLE', 'SERVER_STOPPING', 'SESSION_ELSEWHERE'] as const;
 /** The frames beside events. */
 const OTHERS = new Set(['hello', 'stopping', 'reply', 'error']);
 
@@ -78,7 +78,7 @@ export async function* subscribe(
       // A WebSocket does not tell why it was refused; a request does.
       await link.call(GetSession, { params: { id }, signal });
       if (permissions) await mayFollow(link, wanted);
-      await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
+      await patience.wait(new CellaError('SERVER_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
       if (!hasCode(error, ...PASSING)) throw error;
       await patience.wait(error);

@@ -42,11 +42,11 @@ export function unreachable(where: string, cause: unknown): CellaError {
   if (/CERT|ALTNAME|SIGNATURE/.test(String(code))) return untrusted(where, text, cause);
   const refused = code === 'ECONNREFUSED' || code === 'ENOENT' || code === 'ENOTFOUND' || code === 'EACCES';
   const happened = refused ? `Nobody answers at ${where}` : `The connection to ${where} broke`;
-  return new CellaError('DAEMON_UNREACHABLE', `${happened} (${text}).`, { cause, details: { where, refused } });
+  return new CellaError('SERVER_UNREACHABLE', `${happened} (${text}).`, { cause, details: { where, refused } });
 }
 
 function untrusted(where: string, text: string, cause: unknown): CellaError {
-  return new CellaError('DAEMON_UNREACHABLE', `The certificate of ${where} is not trusted here (${text}).`, {
+  return new CellaError('SERVER_UNREACHABLE', `The certificate of ${where} is not trusted here (${text}).`, {
     cause,
     details: { where, refused: true },
     advice:

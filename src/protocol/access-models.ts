@@ -136,7 +136,7 @@ export const AuditEntry = z.object({
   /** Left out where nobody was authenticated. */
   userId: UserId.optional(),
   userName: z.string().optional(),
-  /** Which token or login: `token 3f…`, `login 9a…`, `daemon`. Never a secret. */
+  /** Which token or login: `token 3f…`, `login 9a…`, `server`. Never a secret. */
   credential: z.string().optional(),
   /** `session.execute`, `user.create` … */
   action: z.string(),

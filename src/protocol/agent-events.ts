@@ -165,7 +165,7 @@ const NetworkDenied = z.object({
   more: z.int().optional(),
 });
 
-/** What an adapter says while a turn runs; the daemon adds the rest. */
+/** What an adapter says while a turn runs; the server adds the rest. */
 export const AgentEvent = z.discriminatedUnion('type', [
   AgentSession,
   ItemStarted,

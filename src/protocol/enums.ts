@@ -13,7 +13,7 @@ export const providers = ['anthropic', 'openai', 'gemini'] as const;
 export type Provider = (typeof providers)[number];
 
 /**
- * How an agent gets to its model. `gateway`: through the daemon, which alone knows the key. `just-in-time`: the key goes to
+ * How an agent gets to its model. `gateway`: through the server, which alone knows the key. `just-in-time`: the key goes to
  * the agent's process, when it asks for it.
  */
 export const keyModes = ['gateway', 'just-in-time'] as const;
@@ -71,7 +71,7 @@ export function readStorageKey(storageKey: string): { readonly user?: string; re
   return user === undefined || agentKey === undefined ? { agentKey: storageKey } : { user, agentKey };
 }
 
-/** Tells of the server: see `DaemonFacts`. */
+/** Tells of the server: see `ServerFile`. */
 export const SERVER_FILE = 'daemon.json';
 /** Only the user that runs the server can open it. */
 export const SOCKET_FILE = 'daemon.sock';

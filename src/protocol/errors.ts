@@ -237,17 +237,17 @@ export const errorCodes = {
     'Wait for `details.retryAfterMs` milliseconds where it is given, use less, or ask an admin for more.',
   ),
   USER_EXISTS: permanent(409, -32081, 'Choose another name.'),
-  DAEMON_STOPPING: retryable(
+  SERVER_STOPPING: retryable(
     503,
     -32082,
     'Connect again when the server is back; sessions go on from their last save.',
   ),
-  DAEMON_RUNNING: permanent(
+  SERVER_RUNNING: permanent(
     409,
     -32083,
     'Use the server that runs, stop it with `cella serve stop`, or choose another data folder.',
   ),
-  DAEMON_UNREACHABLE: retryable(503, -32084, 'Start it with `cella serve`, or correct --url or CELLA_URL.'),
+  SERVER_UNREACHABLE: retryable(503, -32084, 'Start it with `cella serve`, or correct --url or CELLA_URL.'),
   SESSION_ELSEWHERE: retryable(503, -32085, 'Try again: another server has the session, or is taking it over.'),
   EXECUTION_LOST: permanent(500, -32086, 'Look at what the cell had done, and run it again if that is right.'),
   TURN_RUNNING: retryable(

@@ -31,7 +31,7 @@ export const SessionToken = z.string().regex(/^cst_[0-9A-Za-z_-]{1,200}$/);
 export const KeyMode = z.enum(['gateway', 'just-in-time']);
 export type KeyMode = z.infer<typeof KeyMode>;
 
-/** Says on whose behalf, in every call of a runner. The daemon believes the token alone. */
+/** Says on whose behalf, in every call of a runner. The server believes the token alone. */
 export const taskFields = { session_token: SessionToken, session_id: RunnerSessionId, task_id: TurnId };
 
 /** The agent's own name of the conversation. */
@@ -58,7 +58,7 @@ export const decisionFields = {
   text: z.string().max(100_000).optional(),
 };
 
-/** The first call, from the daemon: nothing else is taken before it. */
+/** The first call, from the server: nothing else is taken before it. */
 export const Hello = {
   method: 'hello',
   params: z.object({
@@ -242,7 +242,7 @@ export const TerminalExited = {
 /** Raised with every change that the other side must know of. Fields that only one side knows are left out by the other. */
 export const PROTOCOL_VERSION = 2;
 
-/** From the daemon to the runner. */
+/** From the server to the runner. */
 export const toRunner = [
   Hello,
   Ping,
@@ -256,7 +256,7 @@ export const toRunner = [
   TerminalInput,
 ] as const;
 
-/** From the runner to the daemon. */
+/** From the runner to the server. */
 export const toServer = [
   GetApiKey,
   RequestPermission,

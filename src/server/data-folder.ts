@@ -12,11 +12,11 @@ import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
 import { systemCode } from '../storage/file/file-errors.ts';
 
 /** No agent can have this key. */
-const DAEMON_KEY = '\0daemon';
+const SERVER_LOCK = '\0daemon';
 
 export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   try {
-    return await locks.acquire(DAEMON_KEY);
+    return await locks.acquire(SERVER_LOCK);
   } catch (error) {
     if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
     const { pid, host, since } = error.details;
@@ -24,13 +24,13 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
     const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
     const message = `Another server runs on ${dataDir}${at === undefined ? '' : ` at ${at}`}: ${who}.`;
     const advice = `Use the server that runs, stop it with \`cella serve stop --data ${dataDir}\`, or choose another data folder.`;
-    throw new CellaError('DAEMON_RUNNING', message, { cause: error, details: { ...error.details }, advice });
+    throw new CellaError('SERVER_RUNNING', message, { cause: error, details: { ...error.details }, advice });
   }
 }
 
 /** Who has the folder as its server, by its lock. */
 export async function folderHolder(locks: Locks): Promise<LockHolder | undefined> {
-  return await locks.holder(DAEMON_KEY);
+  return await locks.holder(SERVER_LOCK);
 }
 
 /** Who has told that it is the server: the process may have ended since. */

@@ -10,7 +10,7 @@ export interface McpEndpoint {
   close(): Promise<void>;
 }
 
-/** MCP is no part of the daemon: whoever puts both together gives it this. */
+/** MCP is no part of the server: whoever puts both together gives it this. */
 export type MakeMcp = (session: {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;

@@ -8,7 +8,7 @@ const RETRY_AFTER_MS = 5000;
 
 /** The server takes no new work. `advice`: what to do instead of asking again. */
 export function drainingError(advice?: string): CellaError {
-  return new CellaError('DAEMON_STOPPING', 'The server is ending and takes no new work.', {
+  return new CellaError('SERVER_STOPPING', 'The server is ending and takes no new work.', {
     details: { retryAfterMs: RETRY_AFTER_MS },
     ...(advice === undefined ? {} : { advice }),
   });

@@ -153,7 +153,7 @@ async function serveUntil(
   let agentService: AgentService | undefined;
   const agents: TurnRunner = {
     run: async (task) => {
-      if (!agentService) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
+      if (!agentService) throw new CellaError('SERVER_STOPPING', 'The server is not there yet.');
       return await (options.agents?.run?.(task) ?? agentService.pool.run(task));
     },
     checkCanRun: async (wish) => {
@@ -302,7 +302,7 @@ function asCellaError(error: unknown): CellaError {
 }
 
 async function loginUrlOf(access: AccessControl, url: string): Promise<string> {
-  const { code } = await access.logins.createCode(access.daemon());
+  const { code } = await access.logins.createCode(access.localAdmin());
   return `${url}/login?code=${encodeURIComponent(code)}`;
 }
 

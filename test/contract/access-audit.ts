@@ -34,7 +34,7 @@ export function auditContract(open: OpenStorage): void {
     set(500);
     await access.audit.append(entryOf('login'));
     const other = (await again()).access;
-    expect(await collect(other.audit.read(other.daemon()))).toEqual([
+    expect(await collect(other.audit.read(other.localAdmin()))).toEqual([
       { seq: 1, at: 1000, ...whole },
       { seq: 2, at: 500, ...entryOf('login') },
     ]);
@@ -50,13 +50,13 @@ export function auditContract(open: OpenStorage): void {
         ),
       ),
     );
-    const records = await collect(access.audit.read(access.daemon()));
+    const records = await collect(access.audit.read(access.localAdmin()));
     expect(records.map(({ seq }) => seq)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
-    expect(await collect(access.audit.read(access.daemon(), { after: 30, limit: 5 }))).toEqual(records.slice(30, 35));
-    const ofOne = await collect(access.audit.read(access.daemon(), { session: 'ses_3', limit: 4 }));
+    expect(await collect(access.audit.read(access.localAdmin(), { after: 30, limit: 5 }))).toEqual(records.slice(30, 35));
+    const ofOne = await collect(access.audit.read(access.localAdmin(), { session: 'ses_3', limit: 4 }));
     expect(ofOne).toEqual(records.filter(({ session }) => session === 'ses_3').slice(0, 4));
-    expect(await collect(access.audit.read(access.daemon(), { userId: 'bob~bbbbbbbbbbbb' }))).toEqual([]);
-    expect(await collect(access.audit.read(access.daemon(), { limit: 0 }))).toEqual([]);
+    expect(await collect(access.audit.read(access.localAdmin(), { userId: 'bob~bbbbbbbbbbbb' }))).toEqual([]);
+    expect(await collect(access.audit.read(access.localAdmin(), { limit: 0 }))).toEqual([]);
   });
 
   it('is read by admins alone', async () => {
@@ -69,7 +69,7 @@ export function auditContract(open: OpenStorage): void {
   it('cuts what is endless, so that nobody fills the disk with a path', async () => {
     const access = await openedAccess(open);
     await access.audit.append(entryOf('file.read', { target: `${'é'.repeat(1_000_000)}\ud800` }));
-    const [record] = await collect(access.audit.read(access.daemon()));
+    const [record] = await collect(access.audit.read(access.localAdmin()));
     expect(record?.target).toBe('é'.repeat(300));
   });
 
@@ -79,13 +79,13 @@ export function auditContract(open: OpenStorage): void {
     await access.audit.append(entryOf('login'));
     expect(AgentKey.safeParse(AUDIT_KEY).success).toBe(false);
     for (const key of ['audit', '', 'default', '\u2400audit', ' audit']) await storage.deleteAgent(key);
-    expect(await collect(access.audit.read(access.daemon()))).toHaveLength(1);
+    expect(await collect(access.audit.read(access.localAdmin()))).toHaveLength(1);
   });
 
   it('is kept to a size, oldest first', async () => {
     const access = await openedAccess(open, { auditLimits: { maxEvents: 3 } });
     for (let count = 0; count < 10; count += 1) await access.audit.append(entryOf(`a${count}`));
     await access.sweep();
-    expect((await collect(access.audit.read(access.daemon()))).map(({ seq }) => seq)).toEqual([8, 9, 10]);
+    expect((await collect(access.audit.read(access.localAdmin()))).map(({ seq }) => seq)).toEqual([8, 9, 10]);
   });
 }

@@ -10,7 +10,7 @@ export function loginContract(open: OpenStorage): void {
   it('begin with a code that works once', async () => {
     const { again } = accessPlace(open);
     const { access } = await again();
-    const { code } = await access.logins.createCode(access.daemon());
+    const { code } = await access.logins.createCode(access.localAdmin());
     const login = await (await again()).access.logins.redeem(code);
     expect(login.principal).toMatchObject({ userId: 'local', role: 'admin', authMethod: { kind: 'login' } });
     expect(await access.logins.authenticate(login.cookie)).toEqual(login.principal);
@@ -23,7 +23,7 @@ export function loginContract(open: OpenStorage): void {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     for (let round = 0; round < 5; round += 1) {
-      const { code } = await one.logins.createCode(one.daemon());
+      const { code } = await one.logins.createCode(one.localAdmin());
       const logins = await Promise.allSettled(
         Array.from({ length: 10 }, (_, index) => (index % 2 ? one : other).logins.redeem(code)),
       );
@@ -34,7 +34,7 @@ export function loginContract(open: OpenStorage): void {
   it('do not begin with a code that is too old, or from before the clock was set back', async () => {
     const { clock, set } = handClock(100 * DAY_MS);
     const access = await openedAccess(open, { clock });
-    const make = () => access.logins.createCode(access.daemon());
+    const make = () => access.logins.createCode(access.localAdmin());
     const [late, early, fine] = [await make(), await make(), await make()];
     set(late.expiresAt);
     expect((await failureOf(access.logins.redeem(late.code))).code).toBe('UNAUTHENTICATED');

@@ -45,8 +45,8 @@ export async function newUser(
   role: Role = 'member',
   token: Partial<CreateToken> = {},
 ): Promise<{ principal: Principal; token: string; tokenId: string }> {
-  await access.users.create(access.daemon(), { name, role });
-  const made = await access.tokens.create(access.daemon(), { name: `of ${name}`, user: name, ...token });
+  await access.users.create(access.localAdmin(), { name, role });
+  const made = await access.tokens.create(access.localAdmin(), { name: `of ${name}`, user: name, ...token });
   return { principal: await access.authenticate(made.token), token: made.token, tokenId: made.info.id };
 }
 

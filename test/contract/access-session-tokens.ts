@@ -118,9 +118,9 @@ export function sessionTokenContract(open: OpenStorage): void {
     const [ada, bob] = [await newUser(access, 'ada'), await newUser(access, 'bob')];
     const token = await access.sessionTokens.issue(ada.principal, binding);
     const other = await access.sessionTokens.issue(bob.principal, { ...binding, session: 'ses_2' });
-    await access.users.update(access.daemon(), 'ada', { disabled: true });
+    await access.users.update(access.localAdmin(), 'ada', { disabled: true });
     expect(await refusal(access, token)).toEqual({ reason: 'user' });
-    await access.users.delete(access.daemon(), 'ada');
+    await access.users.delete(access.localAdmin(), 'ada');
     expect(await refusal(access, token)).toEqual({ reason: 'unknown' });
     await access.sessionTokens.forgetSession('ses_2');
     expect(await refusal(access, other)).toEqual({ reason: 'unknown' });

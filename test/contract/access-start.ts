@@ -41,7 +41,7 @@ export function startContract(open: OpenStorage): void {
     const before = [tokenIn(dataDir), statSync(join(dataDir, 'admin-token')).ino];
     const { access } = await again();
     expect([tokenIn(dataDir), statSync(join(dataDir, 'admin-token')).ino]).toEqual(before);
-    expect(await access.tokens.list(access.daemon())).toHaveLength(1);
+    expect(await access.tokens.list(access.localAdmin())).toHaveLength(1);
   });
 
   it.each<[string, (path: string) => void]>([

@@ -90,7 +90,7 @@ export function tokenContract(open: OpenStorage): void {
           (error) => error.code,
         ),
       );
-      await other.tokens.revoke(other.daemon(), tokenId);
+      await other.tokens.revoke(other.localAdmin(), tokenId);
       expect(await refusal(one, token)).toBe('UNAUTHENTICATED');
       expect(await refusal(other, token)).toBe('UNAUTHENTICATED');
       for (const outcome of await Promise.all(busy)) expect(['in', 'UNAUTHENTICATED']).toContain(outcome);
@@ -100,7 +100,7 @@ export function tokenContract(open: OpenStorage): void {
   it('that are revoked between their use and the note of it do not come back', async () => {
     const { again, dataDir } = accessPlace(open);
     const { access, storage } = await again();
-    const { token, info } = await access.tokens.create(access.daemon(), { name: 'x' });
+    const { token, info } = await access.tokens.create(access.localAdmin(), { name: 'x' });
     const { promise: revoked, resolve: go } = Promise.withResolvers<void>();
     const { documents, events } = storage;
     const late: DocumentStore = {
@@ -115,7 +115,7 @@ export function tokenContract(open: OpenStorage): void {
     };
     const slow = await openAccess({ storage: { documents: late, events }, dataDir });
     expect((await slow.authenticate(token)).userId).toBe('local');
-    await access.tokens.revoke(access.daemon(), info.id);
+    await access.tokens.revoke(access.localAdmin(), info.id);
     go();
     await slow.close();
     expect(await refusal(access, token)).toBe('UNAUTHENTICATED');
@@ -134,9 +134,9 @@ export function tokenContract(open: OpenStorage): void {
     }
     await access.tokens.revoke(weakling, weak.info.id);
     expect(await refusal(access, weak.token)).toBe('UNAUTHENTICATED');
-    await access.tokens.revoke(access.daemon(), ada.tokenId);
+    await access.tokens.revoke(access.localAdmin(), ada.tokenId);
     expect(await refusal(access, ada.token)).toBe('UNAUTHENTICATED');
-    expect((await failureOf(access.tokens.revoke(access.daemon(), ada.tokenId))).code).toBe('NOT_FOUND');
+    expect((await failureOf(access.tokens.revoke(access.localAdmin(), ada.tokenId))).code).toBe('NOT_FOUND');
   });
 
   it('never give more than their maker has, nor more than their user may have', async () => {
@@ -149,7 +149,7 @@ export function tokenContract(open: OpenStorage): void {
     expect((await access.tokens.create(ci, { name: 'x' })).info.scopes).toEqual(['view', 'use', 'tokens']);
     expect((await failureOf(access.tokens.create(principal, { name: 'x', scopes: ['admin'] }))).code).toBe('FORBIDDEN');
     await newUser(access, 'vera', 'viewer');
-    const attempt = access.tokens.create(access.daemon(), { name: 'x', user: 'vera', scopes: ['use'] });
+    const attempt = access.tokens.create(access.localAdmin(), { name: 'x', user: 'vera', scopes: ['use'] });
     expect((await failureOf(attempt)).code).toBe('FORBIDDEN');
     const look = await access.tokens.create(principal, { name: 'look', scopes: ['view'] });
     const looker = await access.authenticate(look.token);
@@ -176,7 +176,7 @@ export function tokenContract(open: OpenStorage): void {
       expiresAt: 7000,
     });
     expect(JSON.stringify(listed)).not.toContain(second.token.slice(-43));
-    expect(await access.tokens.list(access.daemon(), { user: 'ada' })).toEqual(listed);
+    expect(await access.tokens.list(access.localAdmin(), { user: 'ada' })).toEqual(listed);
   });
 
   it('end when their time comes, and a clock that is set back does not bring them back', async () => {
@@ -240,7 +240,7 @@ export function tokenContract(open: OpenStorage): void {
       null,
     ];
     for (const input of bad) {
-      const attempt = access.tokens.create(access.daemon(), input as { name: string });
+      const attempt = access.tokens.create(access.localAdmin(), input as { name: string });
       expect((await failureOf(attempt)).code, JSON.stringify(input)).toBe('INVALID_REQUEST');
     }
   });

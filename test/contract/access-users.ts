@@ -8,7 +8,7 @@ export function userContract(open: OpenStorage): void {
   it('are made, listed, changed and found again after a restart', async () => {
     const { again } = accessPlace(open);
     const { access } = await again();
-    const admin = access.daemon();
+    const admin = access.localAdmin();
     const ada = await access.users.create(admin, { name: 'ada', quotas: { liveKernels: 3 } });
     await access.users.create(admin, { name: 'zoe@example.org', role: 'viewer' });
     expect(ada).toMatchObject({ name: 'ada', role: 'member', disabled: false, quotas: { liveKernels: 3 } });
@@ -27,7 +27,7 @@ export function userContract(open: OpenStorage): void {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     const made = await Promise.allSettled(
-      Array.from({ length: 10 }, (_, index) => (index % 2 ? one : other).users.create(one.daemon(), { name: 'ada' })),
+      Array.from({ length: 10 }, (_, index) => (index % 2 ? one : other).users.create(one.localAdmin(), { name: 'ada' })),
     );
     expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     const refused = made.flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []));
@@ -37,11 +37,11 @@ export function userContract(open: OpenStorage): void {
   it('keep every change where several make one at the same time', async () => {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
-    await one.users.create(one.daemon(), { name: 'ada' });
+    await one.users.create(one.localAdmin(), { name: 'ada' });
     await Promise.all([
-      one.users.update(one.daemon(), 'ada', { role: 'viewer' }),
-      other.users.update(one.daemon(), 'ada', { disabled: true }),
-      one.users.update(one.daemon(), 'ada', { quotas: { memoryMb: 5 } }),
+      one.users.update(one.localAdmin(), 'ada', { role: 'viewer' }),
+      other.users.update(one.localAdmin(), 'ada', { disabled: true }),
+      one.users.update(one.localAdmin(), 'ada', { quotas: { memoryMb: 5 } }),
     ]);
     expect(await one.users.find('ada')).toMatchObject({ role: 'viewer', disabled: true, quotas: { memoryMb: 5 } });
   });
@@ -51,11 +51,11 @@ export function userContract(open: OpenStorage): void {
     const [one, other] = [(await again()).access, (await again()).access];
     const { token, principal } = await newUser(one, 'ada');
     const { cookie } = await one.logins.open(principal);
-    await other.users.update(other.daemon(), 'ada', { disabled: true });
+    await other.users.update(other.localAdmin(), 'ada', { disabled: true });
     expect((await failureOf(one.authenticate(token))).code).toBe('UNAUTHENTICATED');
     expect((await failureOf(one.logins.authenticate(cookie))).code).toBe('UNAUTHENTICATED');
     expect((await failureOf(one.logins.open(principal))).code).toBe('UNAUTHENTICATED');
-    await other.users.update(other.daemon(), 'ada', { disabled: false });
+    await other.users.update(other.localAdmin(), 'ada', { disabled: false });
     expect((await one.authenticate(token)).userName).toBe('ada');
     expect((await one.logins.authenticate(cookie)).userName).toBe('ada');
   });
@@ -64,7 +64,7 @@ export function userContract(open: OpenStorage): void {
     const access = await openedAccess(open);
     const { token } = await newUser(access, 'ada', 'admin');
     expect((await access.authenticate(token)).scopes).toContain('admin');
-    await access.users.update(access.daemon(), 'ada', { role: 'viewer' });
+    await access.users.update(access.localAdmin(), 'ada', { role: 'viewer' });
     expect(await access.authenticate(token)).toMatchObject({ role: 'viewer', scopes: ['view', 'tokens'] });
   });
 
@@ -73,7 +73,7 @@ export function userContract(open: OpenStorage): void {
     const { token, principal, tokenId } = await newUser(access, 'ada');
     const { cookie } = await access.logins.open(principal);
     const { code } = await access.logins.createCode(principal);
-    await access.users.delete(access.daemon(), 'ada');
+    await access.users.delete(access.localAdmin(), 'ada');
     const later = await newUser(access, 'ada');
     expect(later.principal.userId).not.toBe(principal.userId);
     for (const attempt of [
@@ -84,19 +84,19 @@ export function userContract(open: OpenStorage): void {
       expect((await failureOf(attempt)).code).toBe('UNAUTHENTICATED');
     }
     expect((await access.tokens.list(later.principal)).map(({ id }) => id)).toEqual([later.tokenId]);
-    expect((await failureOf(access.tokens.revoke(access.daemon(), tokenId))).code).toBe('NOT_FOUND');
+    expect((await failureOf(access.tokens.revoke(access.localAdmin(), tokenId))).code).toBe('NOT_FOUND');
     expect(await access.users.find(principal.userId)).toBeUndefined();
   });
 
   it('of whom somebody still holds a principal do nothing after they were deleted', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
-    await access.users.delete(access.daemon(), principal.userId);
+    await access.users.delete(access.localAdmin(), principal.userId);
     expect((await failureOf(access.logins.open(principal))).code).toBe('UNAUTHENTICATED');
     expect((await failureOf(access.tokens.create(principal, { name: 'x' }))).code).toBe('NOT_FOUND');
     await newUser(access, 'ada');
     expect((await failureOf(access.tokens.create(principal, { name: 'x' }))).code).toBe('NOT_FOUND');
-    expect((await failureOf(access.users.delete(access.daemon(), principal.userId))).code).toBe('NOT_FOUND');
+    expect((await failureOf(access.users.delete(access.localAdmin(), principal.userId))).code).toBe('NOT_FOUND');
   });
 
   it('are not for members: they see themselves', async () => {
@@ -121,7 +121,7 @@ export function userContract(open: OpenStorage): void {
 
   it('include local, which stays an enabled admin', async () => {
     const access = await openedAccess(open);
-    const admin = access.daemon();
+    const admin = access.localAdmin();
     for (const attempt of [
       access.users.delete(admin, 'local'),
       access.users.update(admin, 'local', { disabled: true }),
@@ -137,8 +137,8 @@ export function userContract(open: OpenStorage): void {
     'cannot be called %j',
     async (name) => {
       const access = await openedAccess(open);
-      expect((await failureOf(access.users.create(access.daemon(), { name }))).code).toBe('INVALID_REQUEST');
-      expect((await failureOf(access.users.get(access.daemon(), name))).code).toBe('NOT_FOUND');
+      expect((await failureOf(access.users.create(access.localAdmin(), { name }))).code).toBe('INVALID_REQUEST');
+      expect((await failureOf(access.users.get(access.localAdmin(), name))).code).toBe('NOT_FOUND');
       expect(await access.users.find(name)).toBeUndefined();
     },
   );
@@ -152,8 +152,8 @@ export function userContract(open: OpenStorage): void {
     await storage.documents.put('users', 'local', 'nothing');
     const other = (await again()).access;
     expect((await other.authenticate(token)).userName).toBe('ada');
-    expect((await other.users.list(other.daemon())).items.map(({ name }) => name)).toEqual(['ada', 'local']);
-    expect((await failureOf(other.users.get(other.daemon(), 'bob'))).code).toBe('STORAGE_FAILED');
+    expect((await other.users.list(other.localAdmin())).items.map(({ name }) => name)).toEqual(['ada', 'local']);
+    expect((await failureOf(other.users.get(other.localAdmin(), 'bob'))).code).toBe('STORAGE_FAILED');
     expect(await other.users.find('local')).toMatchObject({ role: 'admin', disabled: false });
   });
 }

@@ -48,7 +48,7 @@ async function useEverything(storage: Storage, dataDir: string): Promise<{ secre
   const told = [
     ...errors.map((error) => `${JSON.stringify(error)} ${error.stack}`),
     JSON.stringify(await access.tokens.list(principal)),
-    JSON.stringify(await collect(access.audit.read(access.daemon()))),
+    JSON.stringify(await collect(access.audit.read(access.localAdmin()))),
     JSON.stringify([principal, login.principal]),
   ].join('\n');
   const cookies = [login, second].flatMap(({ cookie, csrf }) => [cookie, csrf]);

@@ -140,8 +140,8 @@ describe('a server that is started again', () => {
       (result) => result?.type === 'result' && result.status,
       ({ code }) => code,
     );
-    expect(['interrupted', 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING']).toContain(told);
-    await expect(session.run('1')).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' });
+    expect(['interrupted', 'SERVER_UNREACHABLE', 'SERVER_STOPPING']).toContain(told);
+    await expect(session.run('1')).rejects.toMatchObject({ code: 'SERVER_UNREACHABLE' });
   });
 });
 
@@ -177,13 +177,13 @@ describe('who may', () => {
 });
 
 describe('nobody', () => {
-  it('answers with DAEMON_UNREACHABLE, at an address and at a socket', async () => {
+  it('answers with SERVER_UNREACHABLE, at an address and at a socket', async () => {
     const daemon = await Daemon.start();
     const { url, token } = daemon;
     await daemon[Symbol.asyncDispose]();
-    await expect(connect({ url, token })).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' });
+    await expect(connect({ url, token })).rejects.toMatchObject({ code: 'SERVER_UNREACHABLE' });
     const socket = join(await scratchFolder(), 'daemon.sock');
-    await expect(connect({ socket })).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' });
+    await expect(connect({ socket })).rejects.toMatchObject({ code: 'SERVER_UNREACHABLE' });
     await expect(connect({ url: 'nowhere' })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
 });

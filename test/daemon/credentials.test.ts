@@ -67,7 +67,7 @@ describe('a credential', () => {
     const here = await place();
     const credentials = here.again();
     await credentials.set(here.ada, 'anthropic', KEY);
-    await credentials.set(here.access.daemon(), 'anthropic', KEY);
+    await credentials.set(here.access.localAdmin(), 'anthropic', KEY);
     for (const provider of ['anthropic', 'openai'] as const) {
       const error = await failureOf(credentials.reveal(here.bob.userId, provider));
       expect(error).toMatchObject({ code: 'CREDENTIAL_MISSING', details: { provider } });
@@ -106,7 +106,7 @@ describe('a credential', () => {
   it('is one’s own, or an admin’s to set for another, and goes with its user', async () => {
     const here = await place();
     const credentials = here.again();
-    const admin = here.access.daemon();
+    const admin = here.access.localAdmin();
     expect((await failureOf(credentials.set(here.bob, 'openai', KEY, 'ada'))).code).toBe('FORBIDDEN');
     expect((await failureOf(credentials.list(here.bob, 'ada'))).code).toBe('FORBIDDEN');
     await credentials.set(admin, 'openai', KEY, 'ada');
@@ -196,7 +196,7 @@ describe('a rotation', () => {
     const before = readFileSync(keyFile(here), 'utf8');
     await credentials.set(here.bob, 'openai', KEY);
     expect((await failureOf(credentials.rotate(here.ada))).code).toBe('FORBIDDEN');
-    const admin = here.access.daemon();
+    const admin = here.access.localAdmin();
     const [rotation] = await Promise.all([credentials.rotate(admin), credentials.set(here.bob, 'gemini', KEY)]);
     expect(rotation).toEqual({ rotated: 2, left: [] });
     const after = readFileSync(keyFile(here), 'utf8');
@@ -214,7 +214,7 @@ describe('a rotation', () => {
     await here.again({ masterKey: { current: old } }).set(here.ada, 'anthropic', KEY);
     const changing = here.again({ masterKey: { current, old } });
     expect(await changing.reveal(here.ada.userId, 'anthropic')).toBe(KEY);
-    expect(await changing.rotate(here.access.daemon())).toEqual({ rotated: 1, left: [] });
+    expect(await changing.rotate(here.access.localAdmin())).toEqual({ rotated: 1, left: [] });
     expect(await here.again({ masterKey: { current } }).reveal(here.ada.userId, 'anthropic')).toBe(KEY);
   });
 
@@ -223,7 +223,7 @@ describe('a rotation', () => {
     await here.again({ masterKey: { current: base64() } }).set(here.bob, 'openai', KEY);
     const credentials = here.again();
     await credentials.set(here.ada, 'anthropic', KEY);
-    const { rotated, left } = await credentials.rotate(here.access.daemon());
+    const { rotated, left } = await credentials.rotate(here.access.localAdmin());
     expect([rotated, left]).toEqual([1, [{ userId: here.bob.userId, provider: 'openai' }]]);
     expect(await here.again().reveal(here.ada.userId, 'anthropic')).toBe(KEY);
     expect(readFileSync(keyFile(here), 'utf8').trim().split('\n')).toHaveLength(2);

@@ -263,7 +263,7 @@ describe('the operator', () => {
     await own.ask(MESSAGES, { headers, body: { model: 'm', messages: chat } });
     expect(audit.refusals.get('gateway')).toBe(2);
     await audit.flush();
-    const { entries } = await audit.page(own.access.daemon());
+    const { entries } = await audit.page(own.access.localAdmin());
     const details = entries.flatMap(({ kind, detail }) => (kind === 'gateway' ? [detail] : []));
     for (const field of ['"safeguards"', '"safeguard_results"']) {
       expect(details).toContainEqual(expect.stringContaining(field));

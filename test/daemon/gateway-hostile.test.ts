@@ -149,7 +149,7 @@ describe('tokens', () => {
   it('of a user who is disabled do not work from the next call on', async () => {
     const own = await Gateway.open({ settings: { providers: at(address) } });
     const good = await (await own.person('ada', KEY)).token();
-    await own.access.users.update(own.access.daemon(), 'ada', { disabled: true });
+    await own.access.users.update(own.access.localAdmin(), 'ada', { disabled: true });
     expect((await own.messages(good)).status).toBe(401);
   });
 });

@@ -225,7 +225,7 @@ describe('cella serve', () => {
     await stopping;
     const refused = await served.call(`POST /v1/sessions/${id}/execute`, { code: '1' });
     expect(refused.status).toBe(503);
-    expect(await refused.json()).toMatchObject({ error: { code: 'DAEMON_STOPPING' } });
+    expect(await refused.json()).toMatchObject({ error: { code: 'SERVER_STOPPING' } });
     expect((await served.call('GET /ready')).status).toBe(503);
     expect((await served.call('GET /health')).status).toBe(200);
     const request = frames.find(({ type }) => type === 'input_request')?.id;
@@ -258,7 +258,7 @@ describe('cella serve', () => {
       told = true;
       served.started.child.kill('SIGTERM');
     }
-    expect(text).toMatch(/"status":"interrupted"|DAEMON_STOPPING/);
+    expect(text).toMatch(/"status":"interrupted"|SERVER_STOPPING/);
     expect(await served.started.ended).toBe(0);
   });
 

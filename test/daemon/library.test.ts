@@ -107,7 +107,7 @@ describe('a server of the library', () => {
       storage: 'redis',
       url: expect.stringMatching(/^http:..127.0.0.1:/),
     });
-    await expect(Server.open({ dataDir, storage: elsewhere })).rejects.toMatchObject({ code: 'DAEMON_RUNNING' });
+    await expect(Server.open({ dataDir, storage: elsewhere })).rejects.toMatchObject({ code: 'SERVER_RUNNING' });
     await using same = await Server.open({ dataDir, storage });
     await using any = await Server.open({ dataDir });
     expect([server.own, same.own, any.own]).toEqual([true, false, false]);

@@ -129,7 +129,7 @@ test('a server that goes down while its storage is away says so, and ends its ke
   await redis().stop();
   try {
     await expect(host.close()).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
-    await expect(reader).rejects.toMatchObject({ code: 'DAEMON_STOPPING' });
+    await expect(reader).rejects.toMatchObject({ code: 'SERVER_STOPPING' });
     await expect.poll(() => isAlive(pid)).toBe(false);
   } finally {
     await redis().restart();

@@ -306,7 +306,7 @@ describe('a server that goes down', () => {
     const reader = collect(hosted.events());
     reader.catch(() => {});
     const draining = host.drain(30_000);
-    const stopping = { code: 'DAEMON_STOPPING' };
+    const stopping = { code: 'SERVER_STOPPING' };
     await expect(hosted.execute('1')).rejects.toMatchObject(stopping);
     await expect(host.create('local', { agentKey: 'new' })).rejects.toMatchObject(stopping);
     writeFileSync(join(cwd, 'go'), '');
@@ -328,7 +328,7 @@ describe('a server that goes down', () => {
     ]);
     await host.drain(graceMs);
     for (const made of await making) {
-      if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'DAEMON_STOPPING' });
+      if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'SERVER_STOPPING' });
     }
     for (const key of [...keys, 'forked']) expect(await storage.locks.holder(key)).toBeUndefined();
   });

@@ -28,7 +28,7 @@ afterAll(() => server?.end());
 async function fillAsOlderServers(dataDir: string): Promise<string> {
   await using storage = await FileStorage.open(dataDir);
   await using access = await openAccess({ storage, dataDir, rates: { burst: 1, perSecond: 1 } });
-  const by = access.daemon();
+  const by = access.localAdmin();
   const ann = await access.users.create(by, { name: 'ann' });
   const scope = storage.scope(ann.id);
   const metadata = Object.fromEntries(Array.from({ length: OLD_KEYS }, (_, number) => [`key${number}`, number]));

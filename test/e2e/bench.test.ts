@@ -62,7 +62,7 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
       callsPerS: number,
     },
     gateway: { directMs: number, gatewayMs: number, gatewayP95Ms: number, addedMs: number },
-    daemon: {
+    server: {
       libraryMs: number,
       httpMs: number,
       httpP95Ms: number,
@@ -98,7 +98,7 @@ it('measures one part where it is asked to, and says which there are where there
   const told: string[] = [];
   const tell = (text: string) => told.push(text);
   expect(await bench({ json: false, quick: true, only: 'nothing' }, tell, tell)).toBe(1);
-  expect(told.join('')).toContain('kernels, executors, daemon');
+  expect(told.join('')).toContain('kernels, executors, server');
 });
 
 it('takes a Python without ipykernel as an error that names what to install, not as a blank', async () => {

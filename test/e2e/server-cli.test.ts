@@ -49,7 +49,7 @@ describe('a command with a server', () => {
       });
     }
     const nobody = await run('run', '--url', 'http://127.0.0.1:1', '--token-file', tokenFile, '-c', '1', '--json');
-    expect(JSON.parse(nobody.out)).toMatchObject({ code: 'DAEMON_UNREACHABLE' });
+    expect(JSON.parse(nobody.out)).toMatchObject({ code: 'SERVER_UNREACHABLE' });
   });
 
   it('works in the folder that it names, where the server is on its data folder', async () => {

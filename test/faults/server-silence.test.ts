@@ -8,7 +8,7 @@ import { pythonFlags } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
 
 const limits = { silenceMs: 1500, resumeMs: 1500 };
-const gone = { code: 'DAEMON_UNREACHABLE' };
+const gone = { code: 'SERVER_UNREACHABLE' };
 
 const ways: readonly (readonly [way: string, connect: (served: Served) => Promise<Client>])[] = [
   ['socket', (served) => connect({ socket: join(served.dataDir, 'daemon.sock'), ...limits })],

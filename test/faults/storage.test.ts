@@ -131,7 +131,7 @@ describe('a process that is killed', () => {
       await using access = await openAccess({ storage, dataDir: path });
       const token = readFileSync(join(path, 'admin-token'), 'utf8').trim();
       expect((await access.authenticate(token)).scopes).toContain('admin');
-      expect(await access.tokens.list(access.daemon())).toHaveLength(1);
+      expect(await access.tokens.list(access.localAdmin())).toHaveLength(1);
       expect(readdirSync(path).filter((name) => name.startsWith('.admin'))).toEqual([]);
     }
   });

@@ -95,7 +95,7 @@ export class Gateway {
 
   /** A user with a key. */
   async person(name: string, key: string | undefined, quotas: Quotas = {}): Promise<Person> {
-    const admin = this.access.daemon();
+    const admin = this.access.localAdmin();
     const { id } = await this.access.users.create(admin, { name, quotas });
     const made = await this.access.tokens.create(admin, { name: 'test', user: name });
     const principal = await this.access.authenticate(made.token);

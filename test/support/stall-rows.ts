@@ -234,7 +234,7 @@ async function fill(sizes: Sizes): Promise<State> {
   for (let number = 0; number < sizes.files; number += 1) writeFileSync(join(cwd, `file-${number}.txt`), '');
   await using storage = await FileStorage.open(dataDir);
   await using access = await openAccess({ storage, dataDir, rates: { burst: 1, perSecond: 1 } });
-  const by = access.daemon();
+  const by = access.localAdmin();
   const [ann, crowd] = [
     await access.users.create(by, { name: 'ann' }),
     await access.users.create(by, { name: 'crowd' }),

@@ -91,7 +91,7 @@ async function connectToSocket(socket: string, dataDir: string): Promise<Client 
   try {
     return await withConnectTimeout(connect({ socket }), `The server on ${dataDir}`);
   } catch (error) {
-    if (error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE' && error.details.refused === true) {
+    if (error instanceof CellaError && error.code === 'SERVER_UNREACHABLE' && error.details.refused === true) {
       return undefined;
     }
     throw error;
@@ -100,7 +100,7 @@ async function connectToSocket(socket: string, dataDir: string): Promise<Client 
 
 async function withConnectTimeout(connecting: Promise<Client>, server: string): Promise<Client> {
   const message = `${server} does not answer: it has said nothing for ${CONNECT_TIMEOUT_MS / 1000} s.`;
-  return await withTimeout(connecting, CONNECT_TIMEOUT_MS, () => new CellaError('DAEMON_UNREACHABLE', message));
+  return await withTimeout(connecting, CONNECT_TIMEOUT_MS, () => new CellaError('SERVER_UNREACHABLE', message));
 }
 
 /** Whom the system keeps from looking cannot know. */
@@ -155,7 +155,7 @@ async function connectToFolder(dataDir: string): Promise<Client> {
   const socket = await findSocket(dataDir);
   const client = socket === undefined ? undefined : await connectToSocket(socket, dataDir);
   if (client) return client;
-  throw new CellaError('DAEMON_UNREACHABLE', `No server runs on ${dataDir}.`, {
+  throw new CellaError('SERVER_UNREACHABLE', `No server runs on ${dataDir}.`, {
     details: { refused: true },
     advice: 'Start one with `cella serve`, or name another with --url or CELLA_URL.',
   });

@@ -13,7 +13,7 @@ export function addBench(define: DefineCommand, context: ProgramContext, done: D
     .option('--quick', 'only show that everything can be measured')
     .option(
       '--only <part>',
-      'one part instead of all: kernels, executors, daemon, gateway, agents or neighbours',
+      'one part instead of all: kernels, executors, server, gateway, agents or neighbours',
       parseText,
     )
     .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
@@ -26,4 +26,4 @@ const HELP = `
 Examples:
   $ cella bench
   $ cella bench --json > numbers.json
-  $ cella bench --only daemon`;
+  $ cella bench --only server`;

@@ -12,7 +12,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] 
 afterEach(() => void vi.useRealTimers());
 
 const held = (pid: number) => ({ holder: async () => ({ id: '', pid, host: 'here', since: 0 }) });
-const unreachable = { code: 'DAEMON_UNREACHABLE' };
+const unreachable = { code: 'SERVER_UNREACHABLE' };
 const after = (ms: number) => new Promise<Client>((resolve) => void setTimeout(() => resolve({} as Client), ms)); // nothing is asked of it
 
 test('one that takes its time is waited for', async () => {
@@ -43,7 +43,7 @@ test('one that somebody has stopped is told so soon', async () => {
 });
 
 test('where nobody has the folder nothing is waited for', async () => {
-  const refused = Promise.reject<Client>(new CellaError('DAEMON_UNREACHABLE', 'refused'));
+  const refused = Promise.reject<Client>(new CellaError('SERVER_UNREACHABLE', 'refused'));
   await expect(withAnswerTimeout(refused, 'socket', { holder: async () => undefined })).rejects.toMatchObject(
     unreachable,
   );

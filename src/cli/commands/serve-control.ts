@@ -176,12 +176,12 @@ function unsavedError(pid: number, cause: CellaError): CellaError {
 function unansweredError(pid: number, cause: unknown): CellaError {
   const message = `Process ${pid} has ended, and did not tell whether it could save everything.`;
   const advice = 'Its log may say why; what was saved before is safe.';
-  return new CellaError('DAEMON_UNREACHABLE', message, { cause, advice });
+  return new CellaError('SERVER_UNREACHABLE', message, { cause, advice });
 }
 
 function stuckError(dataDir: string, { pid }: Pick<ServerLockHolder, 'pid'>, what: string): CellaError {
   const way = `\`kill -9 ${pid}\` ends it, if that is what it is; what was saved is safe`;
-  return new CellaError('DAEMON_RUNNING', `Process ${pid}, which has ${dataDir}, ${what}. ${way}.`);
+  return new CellaError('SERVER_RUNNING', `Process ${pid}, which has ${dataDir}, ${what}. ${way}.`);
 }
 
 /** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
@@ -201,20 +201,20 @@ async function findRunningServer(dataDir: string, watch: FolderWatch): Promise<R
   try {
     return { kind: 'answers', client: await withAnswerTimeout(connect({ socket }), socket, watch) };
   } catch (error) {
-    if (!(error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE')) throw error;
+    if (!(error instanceof CellaError && error.code === 'SERVER_UNREACHABLE')) throw error;
     const holder = await watch.holder();
     if (holder) return { kind: 'silent', holder };
     return { kind: 'none', left: existsSync(join(dataDir, SERVER_FILE)) };
   }
 }
 
-/** `DAEMON_UNREACHABLE` where none comes. */
+/** `SERVER_UNREACHABLE` where none comes. */
 export async function withAnswerTimeout(
   connecting: Promise<Client>,
   socket: string,
   watch: Pick<FolderWatch, 'holder'>,
 ): Promise<Client> {
-  const late = () => new CellaError('DAEMON_UNREACHABLE', `Nobody answers at ${socket}.`);
+  const late = () => new CellaError('SERVER_UNREACHABLE', `Nobody answers at ${socket}.`);
   return await withTimeout(connecting, PROBE_TIMEOUT_MS, late).catch(async (error) => {
     const holder = await watch.holder();
     if (!holder || isStopped(holder.pid)) throw error;

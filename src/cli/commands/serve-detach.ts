@@ -98,7 +98,7 @@ async function readReadyMessage(child: ChildProcess, logPath: string): Promise<s
   const { pid = 0 } = child;
   return await answerFromProcess(textOf(child.stdio[READY_FD]), { pid, timeoutMs: START_TIMEOUT_MS }, (why) => {
     const message = `The server was not ready, and was ended: ${why}. Its log is ${logPath}.`;
-    return new CellaError('DAEMON_UNREACHABLE', message);
+    return new CellaError('SERVER_UNREACHABLE', message);
   });
 }
 

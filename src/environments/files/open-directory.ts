@@ -72,8 +72,8 @@ export class OpenDirectory implements AsyncDisposable {
   }
 
   /**
-   * What is made belongs to whoever owns the folder: a daemon that runs as root works for other users. It has the mode
-   * that code of a kernel would give it, whatever the umask of the daemon is: not every user of a folder owns it.
+   * What is made belongs to whoever owns the folder: a server that runs as root works for other users. It has the mode
+   * that code of a kernel would give it, whatever the umask of the server is: not every user of a folder owns it.
    */
   async adopt(file: FileHandle, mode: number): Promise<void> {
     this.#owner ??= this.#handle.stat();

@@ -22,7 +22,7 @@ function runs(pid: number): boolean {
 /** A child, one in another process group, and one that has lost its parent and left the session. */
 const family = `
 import os, subprocess, sys, time
-def daemon():
+def detached():
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -33,7 +33,7 @@ def note():
 def child(leave):
     if os.fork() == 0:
         leave(); note(); time.sleep(1000)
-daemon()
+detached()
 child(lambda: None)
 child(lambda: os.setpgid(0, 0))
 child(os.setsid)

@@ -9,7 +9,7 @@ import { guarded, systemCode } from '../../storage/file/file-errors.ts';
 import { UserQuotas } from '../quotas/user-quotas.ts';
 import { RateLimiter, type RateOptions } from '../request-limits.ts';
 import { AuditLog } from './audit-log.ts';
-import { daemonPrincipal, LOCAL, type Principal, principalOf, scopesOf, unauthenticated } from './authorization.ts';
+import { localAdmin, LOCAL, type Principal, principalOf, scopesOf, unauthenticated } from './authorization.ts';
 import { Logins } from './logins.ts';
 import { newId, newSecret, tokenText } from './secrets.ts';
 import { SessionTokens } from './session-tokens.ts';
@@ -96,8 +96,8 @@ export class AccessControl implements AsyncDisposable {
   }
 
   /** The admin `local`, for what the server does by itself, such as making the first login link. */
-  daemon(): Principal {
-    return daemonPrincipal;
+  localAdmin(): Principal {
+    return localAdmin;
   }
 
   /** Removes expired tokens, codes and logins, and the oldest entries of an audit log that is too long. */

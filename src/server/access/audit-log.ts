@@ -171,7 +171,7 @@ function bounded(entry: AuditEntry): AuditEntry {
 
 /** How a credential is written in the log. */
 export const authMethodText = ({ kind, id }: Principal['authMethod']): string =>
-  kind === 'daemon' ? kind : `${kind} ${id}`;
+  kind === 'server' ? kind : `${kind} ${id}`;
 
 interface RefusalOptions {
   /** Entries of one user and kind at once; after that, one each `everyMs`. */

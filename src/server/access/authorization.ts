@@ -22,7 +22,7 @@ export interface Principal {
 export type AuthMethod =
   | { readonly kind: 'token'; readonly id: string; readonly name: string }
   | { readonly kind: 'login'; readonly id: string; readonly tokenId?: string }
-  | { readonly kind: 'daemon'; readonly id: 'daemon' };
+  | { readonly kind: 'server'; readonly id: 'server' };
 
 /** Whose session it is, and with whom it is shared. */
 interface SessionAcl {
@@ -112,12 +112,12 @@ export async function principalOf(
   };
 }
 
-export const daemonPrincipal: Principal = {
+export const localAdmin: Principal = {
   userId: LOCAL,
   userName: LOCAL,
   role: 'admin',
   scopes: scopesOf('admin'),
-  authMethod: { kind: 'daemon', id: 'daemon' },
+  authMethod: { kind: 'server', id: 'server' },
 };
 
 /** One error for unknown, expired and revoked credentials, so that it does not reveal which it was. */

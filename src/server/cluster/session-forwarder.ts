@@ -190,7 +190,7 @@ export class SessionForwarder implements Disposable {
 
   /** A client of the local socket is the admin but has no credential that another server accepts. */
   async #credentials(c: RequestContext): Promise<string | undefined> {
-    if (c.get('principal')?.authMethod.kind !== 'daemon') return undefined;
+    if (c.get('principal')?.authMethod.kind !== 'server') return undefined;
     const file = await readAdminToken(this.#options.adminTokenPath);
     return file.kind === 'private' ? `Bearer ${file.token}` : undefined;
   }

@@ -74,7 +74,7 @@ export class CredentialStore {
     });
   }
 
-  /** For the daemon's own use: the key of this user, or CREDENTIAL_MISSING, or CREDENTIAL_UNREADABLE. */
+  /** For the server's own use: the key of this user, or CREDENTIAL_MISSING, or CREDENTIAL_UNREADABLE. */
   async reveal(userId: string, provider: Provider): Promise<string> {
     const found = await this.#stored.get(idOf(userId, provider));
     if (!found) throw missing(userId, provider);

@@ -1,6 +1,6 @@
 /**
  * The model gateway: an agent calls it as if it were the provider, with its session token in the place of the key. The
- * daemon alone knows the key, puts it in, and passes the answer back; it counts what was used and holds budgets.
+ * server alone knows the key, puts it in, and passes the answer back; it counts what was used and holds budgets.
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -20,7 +20,7 @@ export async function authenticate(c: RequestContext, access: AccessControl): Pr
     token = bearerOf(c);
     if (token !== undefined) return await access.authenticate(token);
     if (cookie !== undefined) return await byCookie(c, access, cookie);
-    if (c.env.listener === 'local') return access.daemon();
+    if (c.env.listener === 'local') return access.localAdmin();
     throw new CellaError('UNAUTHENTICATED', 'This needs a token or a login.');
   } catch (error) {
     if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(c, access, token);

@@ -75,7 +75,7 @@ export class HttpServer implements AsyncDisposable {
       log.warn({ socketPath }, problem);
       return;
     }
-    // Whoever runs on this data folder alone may remove what an earlier daemon has left.
+    // Whoever runs on this data folder alone may remove what an earlier server has left.
     rmSync(socketPath, { force: true });
     const local = this.#make('local');
     // Made so that nobody else can open it, not even for the moment until its mode is set.

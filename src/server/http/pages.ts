@@ -76,7 +76,7 @@ const errorTitles: Partial<Record<CellaError['code'], string>> = {
   FORBIDDEN: 'Not allowed',
   NOT_FOUND: 'Not found',
   RATE_LIMITED: 'Too many requests',
-  DAEMON_STOPPING: 'The server is ending',
+  SERVER_STOPPING: 'The server is ending',
   INTERNAL: 'Something went wrong',
 };
 

@@ -217,7 +217,7 @@ export function admitRequest(
   { authMethod, userId }: Principal,
   cost = 1,
 ): void {
-  if (authMethod.kind === 'daemon') return;
+  if (authMethod.kind === 'server') return;
   rates.admit(authMethod.id, cost);
   rates.admit(`user ${userId}`, cost / TOKENS_AT_ONCE);
 }

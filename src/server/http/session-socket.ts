@@ -171,7 +171,7 @@ const actions = {
 } as const;
 
 const closeReasons: Partial<Record<string, readonly [number, string]>> = {
-  DAEMON_STOPPING: [CloseCode.stopping, 'the server is ending'],
+  SERVER_STOPPING: [CloseCode.stopping, 'the server is ending'],
   SESSION_ELSEWHERE: [CloseCode.moved, 'the session has moved'],
   NOT_FOUND: [CloseCode.gone, 'the session was deleted'],
 };

@@ -342,7 +342,7 @@ function patternForRule(given: string | undefined, subject: RuleTarget | undefin
 function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError {
   if (state === 'pending') {
     const advice = 'Decide it when the server is there again.';
-    return new CellaError('DAEMON_STOPPING', `The server ends, and the permission ${id} goes on waiting.`, { advice });
+    return new CellaError('SERVER_STOPPING', `The server ends, and the permission ${id} goes on waiting.`, { advice });
   }
   const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
   const who = by === undefined ? '' : ` by ${by}`;

@@ -12,7 +12,7 @@ import { jsonBytes, jsonText } from '../json-pieces.ts';
 
 const COLLECTION = 'idempotency';
 /** These are over when somebody asks again, and the execution that they have ended is not. */
-const TRANSIENT: ReadonlySet<ErrorCode> = new Set(['STORAGE_UNREACHABLE', 'SESSION_ELSEWHERE', 'DAEMON_STOPPING']);
+const TRANSIENT: ReadonlySet<ErrorCode> = new Set(['STORAGE_UNREACHABLE', 'SESSION_ELSEWHERE', 'SERVER_STOPPING']);
 /** Larger results lie in a file. */
 const MAX_INLINE_BYTES = 256 * 1024;
 

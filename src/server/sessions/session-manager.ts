@@ -242,8 +242,8 @@ export class SessionManager implements AsyncDisposable {
   }
 
   /**
-   * No new work from here on (`DAEMON_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
-   * and every reader of events ends with `DAEMON_STOPPING`.
+   * No new work from here on (`SERVER_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
+   * and every reader of events ends with `SERVER_STOPPING`.
    */
   async drain(graceMs: number): Promise<void> {
     this.#stopping = true;

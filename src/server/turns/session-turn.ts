@@ -157,7 +157,7 @@ function resultOfStop(reason: TurnStopReason): FinalResult {
 }
 
 export function interrupted(): CellaError {
-  return new CellaError('DAEMON_STOPPING', 'The server ended while the turn ran.', {
+  return new CellaError('SERVER_STOPPING', 'The server ended while the turn ran.', {
     advice: 'Prompt again: the agent goes on with its conversation.',
   });
 }

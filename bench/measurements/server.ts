@@ -1,19 +1,19 @@
-/** The smallest cell through the daemon: beside the library in the same run, and beside Jupyter's own server. */
+/** The smallest cell through the server: beside the library in the same run, and beside Jupyter's own server. */
 
 import type { Plan } from '../plan.ts';
 import { atRest } from '../processes.ts';
 import type { Progress } from '../progress.ts';
-import type { Daemon } from '../result.ts';
+import type { ServerTimes } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
 import { repeated } from './round-trip.ts';
 
 const CODE = 'x=1';
 
-export async function measureDaemon(subjects: Subjects, plan: Plan['daemon'], progress: Progress): Promise<Daemon> {
+export async function measureServer(subjects: Subjects, plan: Plan['server'], progress: Progress): Promise<ServerTimes> {
   // As `cella serve` opens them: nothing is preloaded there.
   const library = await subjects.cella({ preload: [] });
-  const [client, jupyter] = [await subjects.daemon(), await subjects.jupyterServer()];
+  const [client, jupyter] = [await subjects.cellaServer(), await subjects.jupyterServer()];
   const asks = {
     library: () => runOk(library, CODE),
     http: () => client.overHttp(CODE),

@@ -1,5 +1,5 @@
 /**
- * A daemon of the benchmark's own, and its client: HTTP on one kept-alive connection, and a WebSocket. Each has a session
+ * A server of the benchmark's own, and its client: HTTP on one kept-alive connection, and a WebSocket. Each has a session
  * of its own, so that nobody follows the one that is asked over HTTP.
  */
 
@@ -9,7 +9,7 @@ import { WebSocket } from 'ws';
 import { Cella } from '../test/e2e/command.ts';
 import { Served } from '../test/support/served.ts';
 
-export class DaemonClient {
+export class CellaServer {
   readonly #cella: Cella;
   readonly #served: Served;
   readonly #session: string;
@@ -35,12 +35,12 @@ export class DaemonClient {
     this.#socket.on('message', (data) => {
       const { type, status, error } = JSON.parse(String(data));
       if (type === 'result') this.#result?.resolve(status);
-      if (type === 'error') this.#result?.reject(new Error(`The daemon answered ${error?.code}.`));
+      if (type === 'error') this.#result?.reject(new Error(`The server answered ${error?.code}.`));
     });
   }
 
   /** With the defaults of `cella serve`, logs included; those go to a file. */
-  static async start(python: string): Promise<DaemonClient> {
+  static async start(python: string): Promise<CellaServer> {
     const cella = new Cella();
     try {
       const logs = ['--log-level', 'info', '--log-file', `${cella.temporary}/log`];
@@ -48,7 +48,7 @@ export class DaemonClient {
       const served = await Served.start(cella, [...logs, '--python', python, '--rate', '100000']);
       const session = (agentKey: string) => served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } });
       const [asked, followed] = [await session('asked'), await session('followed')];
-      const client = new DaemonClient(cella, served, asked.id, followed.id);
+      const client = new CellaServer(cella, served, asked.id, followed.id);
       await once(client.#socket, 'open');
       return client;
     } catch (error) {
@@ -90,7 +90,7 @@ export class DaemonClient {
   }
 
   async #close(): Promise<void> {
-    this.#result?.reject(new Error('The daemon was closed.'));
+    this.#result?.reject(new Error('The server was closed.'));
     this.#socket.terminate();
     this.#agent.destroy();
     await this.#served[Symbol.asyncDispose]();
@@ -104,5 +104,5 @@ export class DaemonClient {
 }
 
 function checkOk(status: unknown, code: string): void {
-  if (status !== 'ok') throw new Error(`The daemon answered ${status} to ${code.slice(0, 80)}`);
+  if (status !== 'ok') throw new Error(`The server answered ${status} to ${code.slice(0, 80)}`);
 }
