@@ -37,7 +37,7 @@ describe('the pages', () => {
 
   it('tell every variable that Cella reads', () => {
     const page = read('docs/settings.md');
-    const variables = new Set(read('src/config.ts').match(/CELLA_[A-Z_]+[A-Z]/g));
+    const variables = new Set(read('src/settings/process-config.ts').match(/CELLA_[A-Z_]+[A-Z]/g));
     expect([...variables].filter((name) => !page.includes(name))).toEqual([]);
   });
 

@@ -1,13 +1,13 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync } from 'node:fs';
-import { Backend, LocalStores, watchFolder } from './backend.ts';
+import { Backend, LocalStores, watchFolder } from './cli/backend/backend.ts';
 import { Exit, UsageError } from './cli/command-errors.ts';
 import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal/terminal.ts';
-import { imagesHere, programsHere } from './cli-services.ts';
-import { loadConfig, readCredential, readProcessConfig } from './config.ts';
+import { imagesHere, programsHere } from './cli/machine-services.ts';
+import { loadConfig, readCredential, readProcessConfig } from './settings/process-config.ts';
 import type { McpSessionHooks as McpHooks } from './mcp/mcp-backend.ts';
 import { startServer, version } from './start-server.ts';
 
@@ -126,7 +126,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   listStore: (place) => doors.listStore(place),
   copyNamespaces: (from, to, options) => stores.copy(from, to, options),
   factsByName: async (name) => (await import('./storage/media-types.ts')).factsByName(name),
-  detect: async (options) => (await import('./doctor-probes.ts')).detect(options),
+  detect: async (options) => (await import('./cli/commands/doctor-probes.ts')).detect(options),
   bench,
   serve,
   watchFolder,

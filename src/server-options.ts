@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { UsageError } from './cli/command-errors.ts';
 import { toServeRequest } from './cli/commands/serve-request.ts';
 import type { StorageTarget } from './cli/context.ts';
-import { loadConfigFor, readCredential } from './config.ts';
+import { loadConfigFor, readCredential } from './settings/process-config.ts';
 import { omitUndefined } from './lib/omit-undefined.ts';
 import { Quotas } from './protocol/access-models.ts';
 import { keyModes, SOCKET_FILE } from './protocol/enums.ts';

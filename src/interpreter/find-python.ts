@@ -41,7 +41,7 @@ export function kernelPackage(): string {
 }
 
 /** The path of `wanted`, a path or a name on PATH; without it, of the machine's `python3`. */
-export async function findPython(wanted?: string, searchPath = ownSearchPath()): Promise<string> {
+export async function findPython(wanted?: string, searchPath = hostSearchPath()): Promise<string> {
   const name = wanted ?? 'python3';
   if (name.includes('/')) {
     const path = resolve(name);
@@ -62,7 +62,8 @@ export async function findPython(wanted?: string, searchPath = ownSearchPath()):
   throw new CellaError('PYTHON_NOT_FOUND', `There is no ${name} on PATH (${folders.join(delimiter)}).`, { details });
 }
 
-function ownSearchPath(): string {
+/** The PATH of this process. */
+export function hostSearchPath(): string {
   // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
   return process.env.PATH ?? '';
 }

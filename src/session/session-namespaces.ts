@@ -1,7 +1,7 @@
 /** The host side of the four namespaces, of a session or of a storage without a kernel. Each is loaded when it is first used. */
 
 import { join } from 'node:path';
-import { readItemLimit, readProcessConfig } from '../config.ts';
+import { readItemLimit, readProcessConfig } from '../settings/process-config.ts';
 import { probeInterpreter } from '../interpreter/find-python.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { lazy } from '../lib/single-flight.ts';

@@ -7,7 +7,7 @@ import { describe, test } from 'vitest';
 import { z } from 'zod';
 import { Exit, exitCodeOf } from '../../src/cli/command-errors.ts';
 import * as client from '../../src/client/index.ts';
-import { readProcessConfig } from '../../src/config.ts';
+import { readProcessConfig } from '../../src/settings/process-config.ts';
 import * as library from '../../src/index.ts';
 import { ClientFrame, CloseCode } from '../../src/protocol/api/socket-frames.ts';
 import { errorCodes } from '../../src/protocol/errors.ts';

@@ -7,12 +7,12 @@
 import { EventEmitter } from 'node:events';
 import { Readable, Writable } from 'node:stream';
 import { afterAll } from 'vitest';
-import { Backend, LocalStores, watchFolder } from '../../src/backend.ts';
+import { Backend, LocalStores, watchFolder } from '../../src/cli/backend/backend.ts';
 import { runProgram } from '../../src/cli/program.ts';
 import { Terminal } from '../../src/cli/terminal/terminal.ts';
-import { imagesHere, programsHere } from '../../src/cli-services.ts';
-import { readProcessConfig } from '../../src/config.ts';
-import { detect } from '../../src/doctor-probes.ts';
+import { imagesHere, programsHere } from '../../src/cli/machine-services.ts';
+import { readProcessConfig } from '../../src/settings/process-config.ts';
+import { detect } from '../../src/cli/commands/doctor-probes.ts';
 import { Session } from '../../src/session/session.ts';
 import { shutdown } from '../../src/session/shared-resources.ts';
 import { factsByName } from '../../src/storage/media-types.ts';

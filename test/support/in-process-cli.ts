@@ -2,10 +2,10 @@
 
 import { EventEmitter } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
-import { watchFolder } from '../../src/backend.ts';
+import { watchFolder } from '../../src/cli/backend/backend.ts';
 import { type ProgramContext, runProgram } from '../../src/cli/program.ts';
 import { Terminal } from '../../src/cli/terminal/terminal.ts';
-import { readProcessConfig } from '../../src/config.ts';
+import { readProcessConfig } from '../../src/settings/process-config.ts';
 
 export interface Said {
   readonly code: number;

@@ -3,7 +3,13 @@
 import { access, constants, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
-import { type HostInterpreter, probeArgs, probeInterpreter, readProbeAnswer } from '../../interpreter/find-python.ts';
+import {
+  type HostInterpreter,
+  hostSearchPath,
+  probeArgs,
+  probeInterpreter,
+  readProbeAnswer,
+} from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { openInstallWorkspace } from './install-workspace.ts';
@@ -140,15 +146,14 @@ export async function installerHere(python: string): Promise<string> {
     await using workspace = await openInstallWorkspace(folder, '');
     const { identity, cwd, env } = workspace;
     const attempt = { identity, cwd, env, signal: new AbortController().signal };
-    return (await findInstaller(await probeInterpreter(python), ownSearchPath(), attempt)).name;
+    return (await findInstaller(await probeInterpreter(python), installerSearchPath(), attempt)).name;
   } finally {
     await removeTree(folder);
   }
 }
 
-export function ownSearchPath(): string {
-  // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
-  const { PATH = '' } = process.env;
+/** The folders in which installers are looked for. */
+export function installerSearchPath(): string {
   // On a root host PATH may name nothing that other users can run.
-  return [PATH, '/usr/local/bin', '/usr/bin'].join(delimiter);
+  return [hostSearchPath(), '/usr/local/bin', '/usr/bin'].join(delimiter);
 }

@@ -15,7 +15,7 @@ import {
   type SetManifest,
   type StagedSet,
 } from './build-set.ts';
-import { findForeignInstaller, findInstaller, ownSearchPath, type ProbeContext } from './find-installer.ts';
+import { findForeignInstaller, findInstaller, installerSearchPath, type ProbeContext } from './find-installer.ts';
 import { builtInInstaller, type Installer, programInstaller } from './install-packages.ts';
 import { folderError, sweepInstallWorkspaces } from './install-workspace.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './package-source.ts';
@@ -177,7 +177,7 @@ export class PackageSets implements AsyncDisposable {
   }
 
   async #findInstaller(interpreter: Interpreter, attempt: ProbeContext): Promise<Installer> {
-    const { searchPath = ownSearchPath() } = this.#options;
+    const { searchPath = installerSearchPath() } = this.#options;
     const { executable } = interpreter;
     if (executable !== undefined) {
       return programInstaller(await findInstaller({ ...interpreter, executable }, searchPath, attempt));

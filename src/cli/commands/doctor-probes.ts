@@ -1,11 +1,11 @@
 /** What `cella doctor` checks on this machine: layers of isolation, executors, package installer and Redis. */
 
-import { adviceFor } from './cli/command-errors.ts';
-import type { DoctorReport, DoctorSurroundings, FoundExecutor } from './cli/commands/doctor.ts';
-import type { StorageTarget } from './cli/context.ts';
-import { describeTarget } from './cli/target-options.ts';
-import { readProcessConfig } from './config.ts';
-import { CellaError } from './protocol/errors.ts';
+import { adviceFor } from '../command-errors.ts';
+import type { DoctorReport, DoctorSurroundings, FoundExecutor } from './doctor.ts';
+import type { StorageTarget } from '../context.ts';
+import { describeTarget } from '../target-options.ts';
+import { readProcessConfig } from '../../settings/process-config.ts';
+import { CellaError } from '../../protocol/errors.ts';
 
 export interface DetectOptions {
   readonly python: string | undefined;
@@ -23,8 +23,8 @@ export async function detect({
   const redis = place.redis ? { redis: await lookAtRedis(place) } : {};
   const others = [await lookAtContainers(container), await lookAtPyodide()];
   const [{ findPython }, { detectLayers }] = await Promise.all([
-    import('./interpreter/find-python.ts'),
-    import('./sandbox/detect.ts'),
+    import('../../interpreter/find-python.ts'),
+    import('../../sandbox/detect.ts'),
   ]);
   try {
     const python = await findPython(named);
@@ -39,7 +39,7 @@ export async function detect({
 }
 
 async function lookForInstaller(python: string): Promise<DoctorSurroundings['installer']> {
-  const { installerHere } = await import('./namespaces/deps/find-installer.ts');
+  const { installerHere } = await import('../../namespaces/deps/find-installer.ts');
   try {
     return { name: await installerHere(python) };
   } catch (error) {
@@ -49,7 +49,7 @@ async function lookForInstaller(python: string): Promise<DoctorSurroundings['ins
 }
 
 async function lookAtRedis(place: StorageTarget): Promise<NonNullable<DoctorSurroundings['redis']>> {
-  const { redisProblems } = await import('./storage/redis/health.ts');
+  const { redisProblems } = await import('../../storage/redis/health.ts');
   const where = describeTarget(place);
   try {
     return { where, reachable: true, problems: await redisProblems(place.redis?.url ?? '') };
@@ -61,9 +61,9 @@ async function lookAtRedis(place: StorageTarget): Promise<NonNullable<DoctorSurr
 
 async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>): Promise<FoundExecutor> {
   const [{ connectEngine }, { findImage }, { DEFAULT_IMAGE }] = await Promise.all([
-    import('./environments/container/engine.ts'),
-    import('./environments/container/image-python.ts'),
-    import('./environments/container/image-names.ts'),
+    import('../../environments/container/engine.ts'),
+    import('../../environments/container/image-python.ts'),
+    import('../../environments/container/image-names.ts'),
   ]);
   const { engine = readProcessConfig().engine, image = DEFAULT_IMAGE } = wanted;
   const name = 'container';

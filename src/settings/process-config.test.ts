@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { readCredential, readProcessConfig, setConfigDefaults } from './config.ts';
+import { readCredential, readProcessConfig, setConfigDefaults } from './process-config.ts';
 
 describe('readEnvironment', () => {
   it('takes what is set', () => {

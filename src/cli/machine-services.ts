@@ -7,9 +7,9 @@ import type {
   ImageInfo,
   ImageRequest,
   ProgressOptions,
-} from './cli/context.ts';
-import type { ProcessConfig } from './config.ts';
-import type { Engine } from './environments/container/engine.ts';
+} from './context.ts';
+import type { ProcessConfig } from '../settings/process-config.ts';
+import type { Engine } from '../environments/container/engine.ts';
 
 type Surroundings = Pick<ProcessConfig, 'engine' | 'runtimeDir'>;
 
@@ -18,18 +18,18 @@ export function imagesHere(environment: Surroundings, version: string): ImageCom
   return {
     buildImage: async (request, work) => await build(await engineAt(request.engine), request, version, work),
     listImages: async (address) => {
-      const { listImages } = await import('./environments/container/image-list.ts');
+      const { listImages } = await import('../environments/container/image-list.ts');
       return await listImages(await engineAt(address));
     },
     removeImage: async (name, address) => {
-      const { removeImage } = await import('./environments/container/image-list.ts');
+      const { removeImage } = await import('../environments/container/image-list.ts');
       return await removeImage(await engineAt(address), name);
     },
   };
 }
 
 async function connect(address: string | undefined, { engine, runtimeDir }: Surroundings): Promise<Engine> {
-  const { connectEngine } = await import('./environments/container/engine.ts');
+  const { connectEngine } = await import('../environments/container/engine.ts');
   return await connectEngine(address ?? engine, runtimeDir);
 }
 
@@ -42,16 +42,16 @@ async function build(
   const { name } = request;
   if ('base' in request) {
     const [{ buildFromBase }, { dataFolder }, { newHolder }] = await Promise.all([
-      import('./environments/container/build-image.ts'),
-      import('./session/data-folders.ts'),
-      import('./storage/identity.ts'),
+      import('../environments/container/build-image.ts'),
+      import('../session/data-folders.ts'),
+      import('../storage/identity.ts'),
     ]);
     const dataDir = dataFolder(request.dataDir);
     return await buildFromBase(engine, request.base, { name, version, dataDir, owner: newHolder(), ...work });
   }
   const [{ buildImage }, { locatePython }] = await Promise.all([
-    import('./environments/container/build-image.ts'),
-    import('./session/sandbox-config.ts'),
+    import('../environments/container/build-image.ts'),
+    import('../session/sandbox-config.ts'),
   ]);
   const { programs, packages } = request;
   const python = await locatePython(request.python);
@@ -61,9 +61,9 @@ async function build(
 export const programsHere: AgentProgramCommands = {
   installAgent: async ({ agent, dataDir, version }, work) => {
     const [{ agentProgram }, { installProgram }, { programsDir: programsIn }, folder] = await Promise.all([
-      import('./agents/registry.ts'),
-      import('./agents/install-program.ts'),
-      import('./agents/installed-programs.ts'),
+      import('../agents/registry.ts'),
+      import('../agents/install-program.ts'),
+      import('../agents/installed-programs.ts'),
       dataFolderOf(dataDir),
     ]);
     const program = agentProgram(agent);
@@ -72,9 +72,9 @@ export const programsHere: AgentProgramCommands = {
   listAgentPrograms: async (dataDir) => {
     const [{ agentPrograms }, { installedVersions, programsDir: programsIn }, { findActiveVersion: findUsed }] =
       await Promise.all([
-        import('./agents/registry.ts'),
-        import('./agents/installed-programs.ts'),
-        import('./agents/installed-programs.ts'),
+        import('../agents/registry.ts'),
+        import('../agents/installed-programs.ts'),
+        import('../agents/installed-programs.ts'),
       ]);
     const programs = programsIn(dataDir);
     return await Promise.all(
@@ -88,9 +88,9 @@ export const programsHere: AgentProgramCommands = {
   },
   removeAgent: async ({ agent, dataDir, version }) => {
     const [{ agentProgram }, { removeProgram }, { programsDir: programsIn }] = await Promise.all([
-      import('./agents/registry.ts'),
-      import('./agents/install-program.ts'),
-      import('./agents/installed-programs.ts'),
+      import('../agents/registry.ts'),
+      import('../agents/install-program.ts'),
+      import('../agents/installed-programs.ts'),
     ]);
     return await removeProgram(programsIn(dataDir), agentProgram(agent), version);
   },
@@ -98,6 +98,6 @@ export const programsHere: AgentProgramCommands = {
 
 /** Made where it is missing. */
 async function dataFolderOf(dataDir: string): Promise<string> {
-  const { dataFolder } = await import('./session/data-folders.ts');
+  const { dataFolder } = await import('../session/data-folders.ts');
   return dataFolder(dataDir);
 }

@@ -1,11 +1,11 @@
-/** The configuration of this process: its environment variables, over the config file. The only file that reads `process.env`. */
+/** The configuration of this process: its environment variables, over the config file. */
 
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
-import { CellaError } from './protocol/errors.ts';
-import { allSettings, settings } from './settings/settings-table.ts';
-import { type UnknownVariable, unknownVariables } from './settings/unknown-variables.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { allSettings, settings } from './settings-table.ts';
+import { type UnknownVariable, unknownVariables } from './unknown-variables.ts';
 
 export interface ProcessConfig {
   /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
@@ -184,6 +184,6 @@ async function variablesIn({ data, config }: ConfigFlags): Promise<Readonly<Reco
   const path = named === undefined ? join(dataDir, 'config.yaml') : resolve(named);
   // Most have none, and do not wait for what reads one.
   if (named === undefined && !existsSync(path)) return undefined;
-  const { readConfig } = await import('./settings/config-file.ts');
+  const { readConfig } = await import('./config-file.ts');
   return await readConfig({ path, named: named !== undefined });
 }

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Reach, ServerConnection } from './cli/backend/find-server.ts';
+import type { Reach, ServerConnection } from './find-server.ts';
 import type {
   CheckpointCatalog,
   CommandContext,
@@ -14,11 +14,11 @@ import type {
   StorageAccess,
   StorageContents,
   StorageTarget,
-} from './cli/context.ts';
-import { SOCKET_FILE } from './protocol/enums.ts';
-import type { AgentInfo } from './session/api.ts';
-import type { OpenedNamespaces } from './session/session-namespaces.ts';
-import type { Storage } from './storage/contract.ts';
+} from '../context.ts';
+import { SOCKET_FILE } from '../../protocol/enums.ts';
+import type { AgentInfo } from '../../session/api.ts';
+import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
+import type { Storage } from '../../storage/contract.ts';
 
 type LocalWork = Pick<CommandContext, 'openSession'> &
   Pick<StorageAccess, 'listAgents' | 'openNamespaces' | 'listStore' | 'openCheckpoints'>;
@@ -34,7 +34,7 @@ export class Backend implements LocalWork {
   async openSession(options: OpenOptions) {
     const there = await this.server(options);
     if (!there) return await this.#here.openSession(options);
-    const { openRemoteSession: openAt } = await import('./cli/backend/remote-backend.ts');
+    const { openRemoteSession: openAt } = await import('./remote-backend.ts');
     return await openAt(there, options);
   }
 
@@ -46,7 +46,7 @@ export class Backend implements LocalWork {
     const there = await this.server(options);
     if (!there) return await this.#here.openNamespaces(options);
     const { openRemoteNamespaces: namespacesAt, withRemoteDeps: withDepsAt } = await import(
-      './cli/backend/remote-backend.ts'
+      './remote-backend.ts'
     );
     if (!there.sameStorage) return await namespacesAt(there, options);
     return withDepsAt(there, options, await this.#here.openNamespaces(options));
@@ -55,20 +55,20 @@ export class Backend implements LocalWork {
   async listStore(place: StorageTarget) {
     const there = await this.#elsewhere(place);
     if (!there) return await this.#here.listStore(place);
-    return await (await import('./cli/backend/remote-backend.ts')).listRemoteStorage(there, place);
+    return await (await import('./remote-backend.ts')).listRemoteStorage(there, place);
   }
 
   async openCheckpoints(where: StorageTarget & { readonly agentKey: string }) {
     const there = await this.#elsewhere(where);
     if (!there) return await this.#here.openCheckpoints(where);
-    return (await import('./cli/backend/remote-backend.ts')).openRemoteCheckpoints(there, where);
+    return (await import('./remote-backend.ts')).openRemoteCheckpoints(there, where);
   }
 
   /** Undefined where none is named and none runs on the data folder. */
   async server(place: StorageTarget): Promise<ServerConnection | undefined> {
     // Most commands need nothing of all that.
     if (!place.server && !existsSync(join(place.dataDir, SOCKET_FILE))) return undefined;
-    this.#reach ??= import('./cli/backend/find-server.ts').then(({ Reach }) => new Reach());
+    this.#reach ??= import('./find-server.ts').then(({ Reach }) => new Reach());
     return await (await this.#reach).server(place);
   }
 
@@ -101,7 +101,7 @@ export class LocalStores {
   }
 
   async listAgents(place: StorageTarget): Promise<readonly AgentInfo[]> {
-    const { listAgents } = await import('./session/kernel-list.ts');
+    const { listAgents } = await import('../../session/kernel-list.ts');
     await this.#closeFilesAtEnd();
     return await listAgents({ dataDir: place.dataDir, storage: await this.redis(place.redis) });
   }
@@ -125,7 +125,7 @@ export class LocalStores {
   }
 
   async openNamespaces({ redis, ...options }: NamespaceTarget): Promise<OpenedNamespaces> {
-    const { openNamespaces } = await import('./session/session-namespaces.ts');
+    const { openNamespaces } = await import('../../session/session-namespaces.ts');
     await this.#closeFilesAtEnd();
     const { dataDir, python, packages, toolFolders, executor, image, engine } = options;
     const place = { dataDir, storage: await this.redis(redis), executor, image, engine };
@@ -148,7 +148,7 @@ export class LocalStores {
     to: StorageTarget,
     options: CopyOptions,
   ): Promise<{ copied: CopiedItem[]; skipped: CopiedItem[] }> {
-    const { copyNamespaces } = await import('./storage/copy-namespaces.ts');
+    const { copyNamespaces } = await import('../../storage/copy-namespaces.ts');
     const onProgress = ({ name, done }: { name: string; done: string }) => options.onProgress(`${name} ${done}`);
     return await copyNamespaces(await this.#open(from), await this.#open(to), { ...options, onProgress });
   }
@@ -166,30 +166,30 @@ export class LocalStores {
 
   async #open({ dataDir, redis }: StorageTarget): Promise<Storage> {
     const [{ storageFor }, { dataFolder }] = await Promise.all([
-      import('./session/shared-resources.ts'),
-      import('./session/data-folders.ts'),
+      import('../../session/shared-resources.ts'),
+      import('../../session/data-folders.ts'),
     ]);
     await this.#closeFilesAtEnd();
     return await storageFor(await this.redis(redis), dataFolder(dataDir)).storage;
   }
 
   async #closeFilesAtEnd(): Promise<void> {
-    const { closeStorages } = await import('./session/shared-resources.ts');
+    const { closeStorages } = await import('../../session/shared-resources.ts');
     this.closeFirst(closeStorages);
   }
 }
 
 async function openRedis({ url, prefix }: RedisPlace): Promise<Storage> {
-  const { openStorage } = await import('./session/shared-resources.ts');
+  const { openStorage } = await import('../../session/shared-resources.ts');
   return await openStorage({ storage: 'redis', dataDir: '', redisUrl: url, prefix });
 }
 
 /** Makes nothing where there is nothing. What the server tells of itself comes first: its database may be harmed. */
 export async function watchFolder(dataDir: string): Promise<FolderWatch> {
   const [{ FileStorage }, { Lifelines }, { folderHolder, announcedHolder: toldHolder }] = await Promise.all([
-    import('./storage/file/storage.ts'),
-    import('./storage/file/process-liveness.ts'),
-    import('./server/data-folder.ts'),
+    import('../../storage/file/storage.ts'),
+    import('../../storage/file/process-liveness.ts'),
+    import('../../server/data-folder.ts'),
   ]);
   const lifelines = new Lifelines(join(dataDir, 'processes'));
   const byLock = async () => {
