@@ -4,12 +4,12 @@ import { executorLines } from './report-executors.ts';
 import type {
   Agents,
   BenchResult,
-  ServerTimes,
   Gateway,
   Kernels,
   Milliseconds,
   Neighbour,
   Rollback,
+  ServerTimes,
   Throughput,
   Times,
 } from './result.ts';

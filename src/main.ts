@@ -4,11 +4,11 @@ import { existsSync } from 'node:fs';
 import { Backend, LocalStores, watchFolder } from './cli/backend/backend.ts';
 import { Exit, UsageError } from './cli/command-errors.ts';
 import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
+import { imagesHere, programsHere } from './cli/machine-services.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal/terminal.ts';
-import { imagesHere, programsHere } from './cli/machine-services.ts';
-import { loadConfig, readCredential, readProcessConfig } from './settings/process-config.ts';
 import type { McpSessionHooks as McpHooks } from './mcp/mcp-backend.ts';
+import { loadConfig, readCredential, readProcessConfig } from './settings/process-config.ts';
 import { startServer, version } from './start-server.ts';
 
 const environment = readProcessConfig();

@@ -5,7 +5,6 @@ import { z } from 'zod';
 import { UsageError } from './cli/command-errors.ts';
 import { toServeRequest } from './cli/commands/serve-request.ts';
 import type { StorageTarget } from './cli/context.ts';
-import { loadConfigFor, readCredential } from './settings/process-config.ts';
 import { omitUndefined } from './lib/omit-undefined.ts';
 import { Quotas } from './protocol/access-models.ts';
 import { keyModes, SOCKET_FILE } from './protocol/enums.ts';
@@ -14,6 +13,7 @@ import { milliseconds } from './protocol/session-info.ts';
 import type { ResolvedServeSettings } from './server/serve-options.ts';
 import { dataFolder } from './session/data-folders.ts';
 import { parseOptions, SessionOptions } from './session/session-options.ts';
+import { loadConfigFor, readCredential } from './settings/process-config.ts';
 import { logLevels } from './settings/server-config.ts';
 import type { Storage } from './storage/contract.ts';
 

@@ -10,7 +10,11 @@ import { repeated } from './round-trip.ts';
 
 const CODE = 'x=1';
 
-export async function measureServer(subjects: Subjects, plan: Plan['server'], progress: Progress): Promise<ServerTimes> {
+export async function measureServer(
+  subjects: Subjects,
+  plan: Plan['server'],
+  progress: Progress,
+): Promise<ServerTimes> {
   // As `cella serve` opens them: nothing is preloaded there.
   const library = await subjects.cella({ preload: [] });
   const [client, jupyter] = [await subjects.cellaServer(), await subjects.jupyterServer()];

@@ -1,5 +1,7 @@
 /** Container images and agent programs of this machine, for the CLI. Heavy parts load when they are used. */
 
+import type { Engine } from '../environments/container/engine.ts';
+import type { ProcessConfig } from '../settings/process-config.ts';
 import type {
   AgentProgramCommands,
   AgentProgramEntry,
@@ -8,8 +10,6 @@ import type {
   ImageRequest,
   ProgressOptions,
 } from './context.ts';
-import type { ProcessConfig } from '../settings/process-config.ts';
-import type { Engine } from '../environments/container/engine.ts';
 
 type Surroundings = Pick<ProcessConfig, 'engine' | 'runtimeDir'>;
 

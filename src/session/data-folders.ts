@@ -13,11 +13,11 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { readProcessConfig } from '../settings/process-config.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { fileRights, isSandboxUid, type SandboxUser, sandboxUser } from '../sandbox/sandbox-user.ts';
 import { checkFolderId, folderProblem, resolveFolder } from '../sandbox/spec.ts';
+import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { isStable } from '../storage/file/durable-files.ts';
 import { folderName } from '../storage/folder-name.ts';

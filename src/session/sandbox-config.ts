@@ -2,7 +2,6 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { readProcessConfig } from '../settings/process-config.ts';
 import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
@@ -25,6 +24,7 @@ import {
   resolveFolder,
   writableFolder,
 } from '../sandbox/spec.ts';
+import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import { look, newHolder } from '../storage/identity.ts';

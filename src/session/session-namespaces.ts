@@ -1,7 +1,6 @@
 /** The host side of the four namespaces, of a session or of a storage without a kernel. Each is loaded when it is first used. */
 
 import { join } from 'node:path';
-import { readItemLimit, readProcessConfig } from '../settings/process-config.ts';
 import { probeInterpreter } from '../interpreter/find-python.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { lazy } from '../lib/single-flight.ts';
@@ -20,6 +19,7 @@ import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
+import { readItemLimit, readProcessConfig } from '../settings/process-config.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi, WorkOptions } from './api.ts';
 import { dataFolder } from './data-folders.ts';

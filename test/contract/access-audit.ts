@@ -52,7 +52,9 @@ export function auditContract(open: OpenStorage): void {
     );
     const records = await collect(access.audit.read(access.localAdmin()));
     expect(records.map(({ seq }) => seq)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
-    expect(await collect(access.audit.read(access.localAdmin(), { after: 30, limit: 5 }))).toEqual(records.slice(30, 35));
+    expect(await collect(access.audit.read(access.localAdmin(), { after: 30, limit: 5 }))).toEqual(
+      records.slice(30, 35),
+    );
     const ofOne = await collect(access.audit.read(access.localAdmin(), { session: 'ses_3', limit: 4 }));
     expect(ofOne).toEqual(records.filter(({ session }) => session === 'ses_3').slice(0, 4));
     expect(await collect(access.audit.read(access.localAdmin(), { userId: 'bob~bbbbbbbbbbbb' }))).toEqual([]);

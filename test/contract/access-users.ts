@@ -27,7 +27,9 @@ export function userContract(open: OpenStorage): void {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     const made = await Promise.allSettled(
-      Array.from({ length: 10 }, (_, index) => (index % 2 ? one : other).users.create(one.localAdmin(), { name: 'ada' })),
+      Array.from({ length: 10 }, (_, index) =>
+        (index % 2 ? one : other).users.create(one.localAdmin(), { name: 'ada' }),
+      ),
     );
     expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     const refused = made.flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []));

@@ -7,7 +7,6 @@ import { describe, test } from 'vitest';
 import { z } from 'zod';
 import { Exit, exitCodeOf } from '../../src/cli/command-errors.ts';
 import * as client from '../../src/client/index.ts';
-import { readProcessConfig } from '../../src/settings/process-config.ts';
 import * as library from '../../src/index.ts';
 import { ClientFrame, CloseCode } from '../../src/protocol/api/socket-frames.ts';
 import { errorCodes } from '../../src/protocol/errors.ts';
@@ -18,6 +17,7 @@ import { PROTOCOL_VERSION, toRunner, toServer } from '../../src/protocol/runner-
 import { SessionEventBody } from '../../src/protocol/session-events.ts';
 import { ServerOptions } from '../../src/server-options.ts';
 import { SessionOptions } from '../../src/session/session-options.ts';
+import { readProcessConfig } from '../../src/settings/process-config.ts';
 import { allSettings, borrowedVariables } from '../../src/settings/settings-table.ts';
 import { allHelp } from './cli-help.ts';
 import { expectGolden } from './golden.ts';

@@ -8,13 +8,13 @@ import { EventEmitter } from 'node:events';
 import { Readable, Writable } from 'node:stream';
 import { afterAll } from 'vitest';
 import { Backend, LocalStores, watchFolder } from '../../src/cli/backend/backend.ts';
+import { detect } from '../../src/cli/commands/doctor-probes.ts';
+import { imagesHere, programsHere } from '../../src/cli/machine-services.ts';
 import { runProgram } from '../../src/cli/program.ts';
 import { Terminal } from '../../src/cli/terminal/terminal.ts';
-import { imagesHere, programsHere } from '../../src/cli/machine-services.ts';
-import { readProcessConfig } from '../../src/settings/process-config.ts';
-import { detect } from '../../src/cli/commands/doctor-probes.ts';
 import { Session } from '../../src/session/session.ts';
 import { shutdown } from '../../src/session/shared-resources.ts';
+import { readProcessConfig } from '../../src/settings/process-config.ts';
 import { factsByName } from '../../src/storage/media-types.ts';
 import type { Said } from './in-process-cli.ts';
 

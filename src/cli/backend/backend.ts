@@ -2,7 +2,10 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Reach, ServerConnection } from './find-server.ts';
+import { SOCKET_FILE } from '../../protocol/enums.ts';
+import type { AgentInfo } from '../../session/api.ts';
+import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
+import type { Storage } from '../../storage/contract.ts';
 import type {
   CheckpointCatalog,
   CommandContext,
@@ -15,10 +18,7 @@ import type {
   StorageContents,
   StorageTarget,
 } from '../context.ts';
-import { SOCKET_FILE } from '../../protocol/enums.ts';
-import type { AgentInfo } from '../../session/api.ts';
-import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
-import type { Storage } from '../../storage/contract.ts';
+import type { Reach, ServerConnection } from './find-server.ts';
 
 type LocalWork = Pick<CommandContext, 'openSession'> &
   Pick<StorageAccess, 'listAgents' | 'openNamespaces' | 'listStore' | 'openCheckpoints'>;
@@ -45,9 +45,7 @@ export class Backend implements LocalWork {
   async openNamespaces(options: NamespaceTarget) {
     const there = await this.server(options);
     if (!there) return await this.#here.openNamespaces(options);
-    const { openRemoteNamespaces: namespacesAt, withRemoteDeps: withDepsAt } = await import(
-      './remote-backend.ts'
-    );
+    const { openRemoteNamespaces: namespacesAt, withRemoteDeps: withDepsAt } = await import('./remote-backend.ts');
     if (!there.sameStorage) return await namespacesAt(there, options);
     return withDepsAt(there, options, await this.#here.openNamespaces(options));
   }

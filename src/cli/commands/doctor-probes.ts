@@ -1,11 +1,11 @@
 /** What `cella doctor` checks on this machine: layers of isolation, executors, package installer and Redis. */
 
+import { CellaError } from '../../protocol/errors.ts';
+import { readProcessConfig } from '../../settings/process-config.ts';
 import { adviceFor } from '../command-errors.ts';
-import type { DoctorReport, DoctorSurroundings, FoundExecutor } from './doctor.ts';
 import type { StorageTarget } from '../context.ts';
 import { describeTarget } from '../target-options.ts';
-import { readProcessConfig } from '../../settings/process-config.ts';
-import { CellaError } from '../../protocol/errors.ts';
+import type { DoctorReport, DoctorSurroundings, FoundExecutor } from './doctor.ts';
 
 export interface DetectOptions {
   readonly python: string | undefined;

@@ -9,7 +9,7 @@ import { guarded, systemCode } from '../../storage/file/file-errors.ts';
 import { UserQuotas } from '../quotas/user-quotas.ts';
 import { RateLimiter, type RateOptions } from '../request-limits.ts';
 import { AuditLog } from './audit-log.ts';
-import { localAdmin, LOCAL, type Principal, principalOf, scopesOf, unauthenticated } from './authorization.ts';
+import { LOCAL, localAdmin, type Principal, principalOf, scopesOf, unauthenticated } from './authorization.ts';
 import { Logins } from './logins.ts';
 import { newId, newSecret, tokenText } from './secrets.ts';
 import { SessionTokens } from './session-tokens.ts';
