@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { raceAbort } from '../lib/abort.ts';
 import { answerFromProcess } from '../lib/deadline.ts';
 import { endsAfterKill, processEnd } from '../lib/process-end.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -212,13 +213,10 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
   // Processes that it left would keep its output open.
   child.once('exit', stop);
   const over = processEnd(child);
-  const aborted = Promise.withResolvers<never>();
-  const abort = () => aborted.reject(signal.reason);
   try {
-    signal.addEventListener('abort', abort, { once: true });
     const waiting = { pid: child.pid ?? 0, timeoutMs: LONGEST_INSTALL_MS };
     const silent = (why: string) => new CellaError('AGENT_INSTALL_FAILED', `npm was ended: ${why}.`);
-    const ended = Promise.race([over, aborted.promise]);
+    const ended = raceAbort(over, signal, () => signal.reason);
     const { code, signal: killedBy } = await answerFromProcess(ended, waiting, silent).catch(async (error) => {
       stop();
       if (child.pid !== undefined) await endsAfterKill(over, `npm (process ${child.pid})`);
@@ -231,8 +229,6 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
       throw new CellaError('NPM_MISSING', `${npm} was not found.`, { cause });
     }
     throw cause;
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }
 

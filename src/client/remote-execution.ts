@@ -3,6 +3,7 @@
  * the client resume after a broken connection or a restart of the server, so no event is missed or comes twice.
  */
 
+import { onAbort, raceAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
 import { ExecuteCode, type Executed, InterruptCode, ReadEvents, ReadOutput } from '../protocol/api/execution-routes.ts';
@@ -44,7 +45,7 @@ const TRANSIENT: readonly ErrorCode[] = [
 class RemoteExecution {
   readonly #parts: RemoteExecutionOptions;
   readonly #key = newIdempotencyKey();
-  readonly #onAbort = () => void this.#stop();
+  #aborting: Disposable | undefined;
   #over = false;
 
   constructor(parts: RemoteExecutionOptions) {
@@ -55,7 +56,7 @@ class RemoteExecution {
   async send(): Promise<Response> {
     const { signal } = this.#parts.options;
     if (signal?.aborted) throw this.#ended(aborted());
-    signal?.addEventListener('abort', this.#onAbort, { once: true });
+    this.#aborting = onAbort(signal, () => void this.#stop());
     return await this.#again((first) => {
       // Another server may be about to go on with the session; what else fails at first does not pass.
       const soon = ({ code, details }: CellaError) => details.refused === false || code === 'SESSION_ELSEWHERE';
@@ -183,7 +184,7 @@ class RemoteExecution {
 
   #end(): void {
     this.#over = true;
-    this.#parts.options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#aborting?.[Symbol.dispose]();
   }
 
   #ended(error: unknown): unknown {
@@ -257,7 +258,7 @@ export class RemoteExecutions {
     const parts = { link, sessionId: info.id, code, options, resumeMs, closing };
     const execution = new RemoteExecution({ ...parts, ...(stopWhenGone ? { stopWhenGone } : {}) });
     this.#live.add(execution);
-    const first = untilAborted(this.#sent, options.signal).then(() => execution.send());
+    const first = raceAbort(this.#sent, options.signal, aborted).then(() => execution.send());
     first.catch(() => {}); // told to who reads
     const over = Promise.withResolvers<void>();
     // Where few connections can be open, one execution has one.
@@ -313,13 +314,4 @@ async function* withCleanup<T>(
   } finally {
     over();
   }
-}
-
-/** Waits for what comes before, unless it is aborted first. A signal may be that of many executions: nothing stays with it. */
-async function untilAborted(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const leave = () => reject(aborted());
-  if (signal?.aborted) leave();
-  signal?.addEventListener('abort', leave, { once: true });
-  await Promise.race([before, promise]).finally(() => signal?.removeEventListener('abort', leave));
 }

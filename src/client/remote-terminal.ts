@@ -1,6 +1,7 @@
 /** A terminal of a session at a server: bytes both ways. Its program ends with the connection. */
 
 import type { z } from 'zod';
+import { onAbort } from '../lib/abort.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { OpenTerminal } from '../protocol/api/execution-routes.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';
@@ -62,11 +63,10 @@ class RemoteTerminal implements Terminal {
     socket.binaryType = 'arraybuffer';
     const exit = Promise.withResolvers<TerminalExit>();
     const open = Promise.withResolvers<boolean>();
-    const leave = () => socket.close();
-    closing.addEventListener('abort', leave, { once: true });
+    const aborting = onAbort(closing, () => socket.close());
     // A server that does not answer does not close the connection either.
     const over = (problem: CellaError) => {
-      closing.removeEventListener('abort', leave);
+      aborting[Symbol.dispose]();
       listening.stop();
       open.resolve(false);
       exit.reject(problem);

@@ -1,5 +1,6 @@
 /** One turn of a coding agent at a server, from its prompt to its end. It runs once, and resumes like an execution. */
 
+import { onAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
 import { GetTurn, PromptAgent, StopAgent } from '../protocol/api/agent-routes.ts';
@@ -124,8 +125,7 @@ export class RemoteTurn implements PromptedTurn {
       // One that is over cannot be stopped; what else fails is told to who follows it.
       if (!this.#end) link.call(StopAgent, { params: { id: sessionId }, body: { turn } }).catch(() => {});
     };
-    options.signal?.addEventListener('abort', stop, { once: true });
-    if (options.signal?.aborted) stop();
+    onAbort(options.signal, stop);
   }
 }
 

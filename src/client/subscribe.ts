@@ -1,5 +1,6 @@
 /** Subscribes to the events of a session over a WebSocket, and resumes by sequence number after a broken connection. */
 
+import { onAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
@@ -124,8 +125,7 @@ class SocketReader {
   constructor(socket: Socket, { link, signal, reached }: SocketReaderOptions) {
     this.#socket = socket;
     this.#reached = reached;
-    const leave = () => socket.close();
-    signal.addEventListener('abort', leave, { once: true });
+    const aborting = onAbort(signal, () => socket.close());
     const listening = link.monitor((error) => {
       socket.close();
       this.#end(error);
@@ -136,7 +136,7 @@ class SocketReader {
     });
     socket.addEventListener('error', () => {}); // closing follows
     socket.addEventListener('close', ({ code }) => {
-      signal.removeEventListener('abort', leave);
+      aborting[Symbol.dispose]();
       listening.stop();
       this.#end(endings.get(code)?.());
     });

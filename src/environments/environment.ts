@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
+import { onAbort } from '../lib/abort.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { EnvironmentFolders } from './files/environment-files.ts';
 
@@ -155,16 +156,14 @@ export class RunningExecutions {
   readonly #running = new Set<Execution>();
 
   add(execution: Execution, signal: AbortSignal | undefined): Execution {
-    const stop = () => execution.kill();
+    this.#running.add(execution);
+    // It may have been aborted while the program began.
+    const aborting = onAbort(signal, () => execution.kill());
     const over = () => {
       this.#running.delete(execution);
-      signal?.removeEventListener('abort', stop);
+      aborting[Symbol.dispose]();
     };
-    this.#running.add(execution);
     execution.exited.then(over, over);
-    signal?.addEventListener('abort', stop, { once: true });
-    // It may have been aborted while the program began.
-    if (signal?.aborted) stop();
     return execution;
   }
 

@@ -1,5 +1,6 @@
 /** Runs a program in a kernel host to its end, with a timeout and bounded output. */
 
+import { onAbort } from '../lib/abort.ts';
 import type { ByteSource } from '../kernel/kernel-connection.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
@@ -21,14 +22,11 @@ export async function runToEnd(
     timedOut = true;
     link.kill();
   }, command.timeoutMs);
-  const stop = () => link.kill();
-  command.signal?.addEventListener('abort', stop, { once: true });
-  if (command.signal?.aborted) stop();
+  using _ = onAbort(command.signal, () => link.kill());
   try {
     return await finish(link, command, () => timedOut);
   } finally {
     clearTimeout(timer);
-    command.signal?.removeEventListener('abort', stop);
   }
 }
 

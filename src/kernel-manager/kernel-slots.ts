@@ -1,5 +1,6 @@
 /** Limits how many kernels live at a time. A caller who finds no free slot hibernates the kernel that has been idle longest, or waits. */
 
+import { onAbort } from '../lib/abort.ts';
 import { CellaError } from '../protocol/errors.ts';
 
 /** A kernel's place among those that may live. */
@@ -207,13 +208,13 @@ export class AcquireGroup implements SlotWaiter {
   /** What comes of the work, unless this one gives up first. */
   async join<T>(work: Promise<T>, { waitMs, signal, exhausted }: WaitOptions): Promise<T> {
     const { promise: gaveUp, reject } = Promise.withResolvers<never>();
-    const abort = () =>
-      reject(new CellaError('ABORTED', 'The caller’s signal was aborted while it waited for a kernel.'));
     let timer: NodeJS.Timeout | undefined;
     const start = () => {
       timer = setTimeout(() => this.#state === 'queued' && reject(exhausted(waitMs)), waitMs);
     };
-    signal?.addEventListener('abort', abort, { once: true });
+    using _ = onAbort(signal, () =>
+      reject(new CellaError('ABORTED', 'The caller’s signal was aborted while it waited for a kernel.')),
+    );
     if (this.#state === 'queued') start();
     else this.#clocks.add(start);
     if (this.#members++ === 0) this.#cancelled = undefined;
@@ -225,7 +226,6 @@ export class AcquireGroup implements SlotWaiter {
     } finally {
       clearTimeout(timer);
       this.#clocks.delete(start);
-      signal?.removeEventListener('abort', abort);
     }
   }
 

@@ -23,19 +23,6 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
   return await withTimeout(settled, ms, () => new Error('late')).catch(() => false);
 }
 
-/** Rejects with `why` once the signal is aborted. The work itself goes on, for others who may wait for it. */
-export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal, why: () => Error): Promise<T> {
-  const aborted = Promise.withResolvers<never>();
-  const stop = () => aborted.reject(why());
-  signal.addEventListener('abort', stop);
-  try {
-    if (signal.aborted) stop();
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
-}
-
 /** Whether a signal or a debugger has stopped a process, or a freezer holds it. */
 export function isStopped(pid: number): boolean {
   try {

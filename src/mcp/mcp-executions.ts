@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { CallToolResult, ElicitRequestFormParams } from '@modelcontextprotocol/server';
+import { onAbort } from '../lib/abort.ts';
 import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
 import type { ExecutionEvent, InputRequestEvent } from '../protocol/execution-events.ts';
 import type { RunOptions, SessionApi } from '../session/api.ts';
@@ -177,12 +178,10 @@ export class McpExecution {
     this.#canElicit = caller.canElicit;
     if (this.#unsent !== '') caller.report(this.#unsent);
     this.#unsent = '';
-    const cancel = () => this.cancel();
-    if (caller.signal.aborted) cancel();
-    caller.signal.addEventListener('abort', cancel);
+    const aborting = onAbort(caller.signal, () => this.cancel());
     return {
       [Symbol.dispose]: () => {
-        caller.signal.removeEventListener('abort', cancel);
+        aborting[Symbol.dispose]();
         if (this.#caller === caller) this.#caller = undefined;
       },
     };

@@ -1,6 +1,7 @@
 /** One side of a JSON-RPC 2.0 connection: calls both ways, at once and in any order, every message checked. */
 
 import { z } from 'zod';
+import { onAbort } from '../lib/abort.ts';
 import { isCheapToParse } from '../lib/json-scanner.ts';
 import { LineSplitter } from '../lib/line-splitter.ts';
 import { CellaError } from './errors.ts';
@@ -341,18 +342,18 @@ const LONGEST_MS = 2 ** 31 - 1;
 export class PendingCall {
   readonly #outcome = Promise.withResolvers<unknown>();
   readonly #onGivenUp: () => void;
-  readonly #signal: AbortSignal | undefined;
+  readonly #aborting: Disposable | undefined;
   readonly #timer: NodeJS.Timeout | undefined;
 
   constructor(method: string, { timeoutMs, signal }: CallOptions, onGivenUp: () => void) {
     this.#onGivenUp = onGivenUp;
-    this.#signal = signal;
     if (timeoutMs !== undefined && timeoutMs <= LONGEST_MS) {
       const late = () =>
         this.#giveUp(new CellaError('DEADLINE_EXCEEDED', `${method} was not answered within ${timeoutMs} ms.`));
       this.#timer = setTimeout(late, timeoutMs);
     }
-    signal?.addEventListener('abort', this.#onAbort, { once: true });
+    const onAborted = () => this.#giveUp(new CellaError('ABORTED', 'The caller no longer waits for the answer.'));
+    this.#aborting = onAbort(signal, onAborted);
   }
 
   get outcome(): Promise<unknown> {
@@ -369,10 +370,6 @@ export class PendingCall {
     this.#outcome.reject(error);
   }
 
-  readonly #onAbort = (): void => {
-    this.#giveUp(new CellaError('ABORTED', 'The caller no longer waits for the answer.'));
-  };
-
   #giveUp(error: CellaError): void {
     this.reject(error);
     this.#onGivenUp();
@@ -380,6 +377,6 @@ export class PendingCall {
 
   #release(): void {
     clearTimeout(this.#timer);
-    this.#signal?.removeEventListener('abort', this.#onAbort);
+    this.#aborting?.[Symbol.dispose]();
   }
 }

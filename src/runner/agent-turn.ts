@@ -1,5 +1,6 @@
 /** Runs one turn of an agent from loading to end. It can be stopped, or time out, in every phase. */
 
+import { onAbort } from '../lib/abort.ts';
 import type { Agent, AgentAdapter, AgentSetup, AgentTurn, ModelAccess, TurnOutcome } from '../agents/agent-adapter.ts';
 import type { AgentProfile } from '../protocol/agent-profile.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
@@ -117,11 +118,6 @@ function failureOf(error: unknown, key: string): AgentFailure {
 
 export function failure(code: ErrorCode, message: string): AgentFailure {
   return { code, message, advice: errorCodes[code].advice };
-}
-
-function onAbort(signal: AbortSignal, act: () => void): void {
-  if (signal.aborted) act();
-  else signal.addEventListener('abort', act, { once: true });
 }
 
 /** For work that calls no model: a closed port and a dummy key. */

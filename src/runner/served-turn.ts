@@ -1,6 +1,7 @@
 /** One turn that the server has asked for over RPC: its events, its permissions and its outcome. */
 
 import type { z } from 'zod';
+import { onAbort } from '../lib/abort.ts';
 import type {
   AgentAdapter,
   AgentPermissionRequest,
@@ -287,15 +288,14 @@ class RpcPermissions {
 
   async #wait(id: string, signal: AbortSignal): Promise<RpcDecision> {
     const decided = Promise.withResolvers<RpcDecision>();
-    const stop = () => decided.resolve({ outcome: 'cancelled', reason: 'The turn is being stopped.' });
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
+    using _ = onAbort(signal, () =>
+      decided.resolve({ outcome: 'cancelled', reason: 'The turn is being stopped.' }),
+    );
     this.#waiting.set(id, decided.resolve);
     try {
       return await decided.promise;
     } finally {
       this.#waiting.delete(id);
-      signal.removeEventListener('abort', stop);
     }
   }
 }

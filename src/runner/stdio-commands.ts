@@ -2,6 +2,7 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
+import { onAbort } from '../lib/abort.ts';
 import type { AgentAdapter, AgentPermissionRequest, AgentSetup, PermissionAnswer } from '../agents/agent-adapter.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
@@ -175,8 +176,7 @@ class StdioPermissions {
     const id = ++this.#asked;
     const answered = Promise.withResolvers<PermissionAnswer>();
     this.#waiting.set(id, answered.resolve);
-    const stop = () => answered.resolve({ allowed: false, reason: 'The turn is being stopped.' });
-    signal.addEventListener('abort', stop, { once: true });
+    using _ = onAbort(signal, () => answered.resolve({ allowed: false, reason: 'The turn is being stopped.' }));
     try {
       const { question, ...rest } = ask;
       const words = question && { text: question.text, ...(question.options && { options: [...question.options] }) };
@@ -189,7 +189,6 @@ class StdioPermissions {
       return await answered.promise;
     } finally {
       this.#waiting.delete(id);
-      signal.removeEventListener('abort', stop);
     }
   }
 

@@ -1,5 +1,6 @@
 /** Runs one turn of Claude: starts its program, sends its events, and waits until the program has ended. */
 
+import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentFailure } from '../../protocol/turn.ts';
 import type { AgentSetup, AgentTurn, TurnOutcome } from '../agent-adapter.ts';
@@ -112,13 +113,12 @@ function endWith(signal: AbortSignal, query: SdkQuery): EndTimer {
     soon();
     query.interrupt().catch(() => query.close()); // it is about to end, or has ended
   };
-  signal.addEventListener('abort', stop, { once: true });
   // It may have been aborted during preparation.
-  if (signal.aborted) stop();
+  const aborting = onAbort(signal, stop);
   return {
     soon,
     [Symbol.dispose]() {
-      signal.removeEventListener('abort', stop);
+      aborting[Symbol.dispose]();
       clearTimeout(timer);
     },
   };

@@ -1,6 +1,7 @@
 /** Asks a person, through the turn, whether Claude may use a tool, and passes on Claude's own questions. */
 
 import { z } from 'zod';
+import { onAbort } from '../../lib/abort.ts';
 import type { PermissionMode } from '../../protocol/turn.ts';
 import type { AgentPermissionRequest, AgentSetup, AgentTurn, PermissionAnswer } from '../agent-adapter.ts';
 import { truncateId, truncateInput, truncateText } from '../truncate.ts';
@@ -56,14 +57,8 @@ export function canUseTool(turn: AgentTurn, { cwd }: Pick<AgentSetup, 'cwd'>): C
 /** A stop does not wait for an answer. */
 async function permit(turn: AgentTurn, over: AbortSignal, ask: AgentPermissionRequest): Promise<PermissionAnswer> {
   const stopped = Promise.withResolvers<PermissionAnswer>();
-  const stop = () => stopped.resolve({ allowed: false, reason: 'The turn was stopped.' });
-  over.addEventListener('abort', stop, { once: true });
-  if (over.aborted) stop();
-  try {
-    return await Promise.race([turn.permit(ask), stopped.promise]);
-  } finally {
-    over.removeEventListener('abort', stop);
-  }
+  using _ = onAbort(over, () => stopped.resolve({ allowed: false, reason: 'The turn was stopped.' }));
+  return await Promise.race([turn.permit(ask), stopped.promise]);
 }
 
 const Questions = z.looseObject({

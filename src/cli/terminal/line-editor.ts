@@ -3,6 +3,7 @@
 import { clearScreenDown, createInterface, cursorTo, type Interface, moveCursor } from 'node:readline';
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
+import { onAbort } from '../../lib/abort.ts';
 import { type InputLine, type LineRequest, type LineSource, PipedLines } from './line-input.ts';
 import type { Terminal, TerminalOutput } from './terminal.ts';
 
@@ -91,14 +92,13 @@ export class LineEditor implements LineSource {
 
   #wait(editor: Interface, request: LineRequest): Promise<InputLine> {
     const { promise, resolve } = Promise.withResolvers<InputLine>();
-    const abort = () => this.#reading?.finish({ kind: 'aborted' });
-    request.signal?.addEventListener('abort', abort, { once: true });
+    const aborting = onAbort(request.signal, () => this.#reading?.finish({ kind: 'aborted' }));
     this.#reading = {
       request,
       ended: promise,
       finish: (line) => {
         this.#reading = undefined;
-        request.signal?.removeEventListener('abort', abort);
+        aborting[Symbol.dispose]();
         const dropped = line.kind === 'interrupt' || line.kind === 'aborted';
         if (dropped) editor.write(null, { ctrl: true, name: 'e' });
         const entered = line.kind === 'line' && !this.#output.hidden;

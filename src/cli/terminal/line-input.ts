@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import { onAbort } from '../../lib/abort.ts';
 import { UsageError } from '../command-errors.ts';
 
 export interface LineRequest {
@@ -87,15 +88,10 @@ export class PipedLines implements LineSource {
     // A stdin that cannot be read, or was destroyed, has no more lines.
     this.#coming ??= this.#chunks.next().catch((): IteratorResult<Uint8Array> => ({ done: true, value: undefined }));
     const aborted = Promise.withResolvers<'aborted'>();
-    const abort = () => aborted.resolve('aborted');
-    signal?.addEventListener('abort', abort, { once: true });
-    try {
-      const chunk = await Promise.race([this.#coming, aborted.promise]);
-      if (chunk !== 'aborted') this.#coming = undefined;
-      return chunk;
-    } finally {
-      signal?.removeEventListener('abort', abort);
-    }
+    using _ = onAbort(signal, () => aborted.resolve('aborted'));
+    const chunk = await Promise.race([this.#coming, aborted.promise]);
+    if (chunk !== 'aborted') this.#coming = undefined;
+    return chunk;
   }
 }
 

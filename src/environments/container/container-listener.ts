@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { onAbort } from '../../lib/abort.ts';
 import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { FrameType, HEADER_BYTES } from '../../protocol/kernel-frames.ts';
 
@@ -57,9 +58,8 @@ export class ContainerListener {
       this.#expected.delete(key);
       met.reject(signal.reason);
     };
-    signal.addEventListener('abort', giveUp, { once: true });
-    if (signal.aborted) giveUp();
-    const connection = met.promise.finally(() => signal.removeEventListener('abort', giveUp));
+    const aborting = onAbort(signal, giveUp);
+    const connection = met.promise.finally(() => aborting[Symbol.dispose]());
     return { token, connection };
   }
 

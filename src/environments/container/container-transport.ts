@@ -4,8 +4,9 @@ import { chmodSync, mkdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { onAbort, raceAbort } from '../../lib/abort.ts';
 import type { ProcessExit } from '../../kernel/kernel-connection.ts';
-import { untilAborted, withTimeout } from '../../lib/deadline.ts';
+import { withTimeout } from '../../lib/deadline.ts';
 import { runProgram } from '../../lib/run-program.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
@@ -148,7 +149,7 @@ export class ContainerTransport implements SupervisorTransport {
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.
-    await untilAborted(supervisor.firstFrame, deadline, () => notReady(defaults.startTimeoutMs, deadline.reason));
+    await raceAbort(supervisor.firstFrame, deadline, () => notReady(defaults.startTimeoutMs, deadline.reason));
     undo.move();
     stop.abort();
     return new ContainerTransport(defaults, slot, { supervisor, pid, container, listener, pipes, proxy });
@@ -238,8 +239,7 @@ function fillFolder(folder: string, { uid, gid, home }: EnvironmentSpec): void {
 function withLateConnection(signal: AbortSignal): AbortSignal {
   const over = new AbortController();
   const wait = () => void setTimeout(() => over.abort(signal.reason), LATE_CONNECTION_MS).unref();
-  if (signal.aborted) wait();
-  else signal.addEventListener('abort', wait, { once: true });
+  onAbort(signal, wait);
   return over.signal;
 }
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
+import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { ask, call, type Engine, isGone, reasonOf } from './engine.ts';
 
@@ -196,8 +197,7 @@ function collectOutput(docker: Docker, stream: NodeJS.ReadableStream): Promise<R
 async function withinTimeout(heard: Promise<RunResult>, { name, timeoutMs, signal }: ThrowawayRun): Promise<RunResult> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error(`it does not answer within ${timeoutMs / 1000} s`)), timeoutMs);
-  const stop = () => late.reject(signal?.reason);
-  signal?.addEventListener('abort', stop, { once: true });
+  using _ = onAbort(signal, () => late.reject(signal?.reason));
   try {
     return await Promise.race([heard, late.promise]);
   } catch (error) {
@@ -205,7 +205,6 @@ async function withinTimeout(heard: Promise<RunResult>, { name, timeoutMs, signa
     throw imageUnusable(name, `its Python cannot be asked: ${reasonOf(error)}`);
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', stop);
   }
 }
 

@@ -5,6 +5,7 @@ import { isAbsolute, join } from 'node:path';
 import { Readable } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
+import { raceAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { DEFAULT_IMAGE } from './image-names.ts';
 
@@ -56,11 +57,8 @@ export async function call<T>(
   signal?.throwIfAborted();
   const deadline = AbortSignal.timeout(timeoutMs);
   const stop = signal ? AbortSignal.any([signal, deadline]) : deadline;
-  const stopped = Promise.withResolvers<never>();
-  const onStop = () => stopped.reject(stop.reason);
-  stop.addEventListener('abort', onStop, { once: true });
   try {
-    return await Promise.race([work(stop), stopped.promise]);
+    return await raceAbort(work(stop), stop, () => stop.reason);
   } catch (cause) {
     signal?.throwIfAborted();
     if (deadline.aborted) {
@@ -68,8 +66,6 @@ export async function call<T>(
       throw new CellaError('ENGINE_UNREACHABLE', message, { cause });
     }
     throw engineError(cause, { address, what, image });
-  } finally {
-    stop.removeEventListener('abort', onStop);
   }
 }
 

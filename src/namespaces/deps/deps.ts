@@ -1,7 +1,7 @@
 /** The packages that kernels have. A requirement is stored once it is installed, and only then. */
 
 import { z } from 'zod';
-import { untilAborted } from '../../lib/deadline.ts';
+import { raceAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import { checkPackageName, parseRequirement, type Requirement } from '../../protocol/requirement.ts';
@@ -295,7 +295,7 @@ export class ChangeQueue {
     const { promise: done, resolve } = Promise.withResolvers<void>();
     this.#last = before.then(() => done);
     try {
-      await untilAborted(before, signal, installAborted);
+      await raceAbort(before, signal, installAborted);
       return await work();
     } finally {
       resolve();

@@ -2,6 +2,7 @@
 
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { onAbort } from '../../lib/abort.ts';
 import { endsAfterKill, processEnd } from '../../lib/process-end.ts';
 import type { SandboxUser } from '../../sandbox/sandbox-user.ts';
 import { indexesOf, type PackageSource, withoutSecrets, withoutUser } from './package-source.ts';
@@ -73,9 +74,8 @@ function waitForExit(child: ChildProcess, { signal, timeoutMs }: InstallerRun): 
     killGroup(child);
     void endsAfterKill(promise, `The installer (process ${child.pid})`).then(() => resolve(ending));
   };
-  const onAbort = () => stop({ kind: 'aborted' });
+  const aborting = onAbort(signal, () => stop({ kind: 'aborted' }));
   const timer = setTimeout(() => stop({ kind: 'timed-out' }), timeoutMs);
-  signal.addEventListener('abort', onAbort);
   // What it has left behind would hold the pipes open.
   child.once('exit', () => killGroup(child));
   processEnd(child).then(
@@ -84,7 +84,7 @@ function waitForExit(child: ChildProcess, { signal, timeoutMs }: InstallerRun): 
   );
   return promise.finally(() => {
     clearTimeout(timer);
-    signal.removeEventListener('abort', onAbort);
+    aborting[Symbol.dispose]();
   });
 }
 

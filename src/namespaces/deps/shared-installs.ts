@@ -1,5 +1,6 @@
 /** Runs an installation once for all who wait for it, and stops it when nobody waits any more. */
 
+import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 export interface InstallWaiter {
@@ -27,17 +28,15 @@ export class SharedInstalls<T> {
     const running = this.#running.get(key) ?? this.#start(key, work);
     running.waiters.add(waiter);
     const { promise: gaveUp, reject } = Promise.withResolvers<never>();
-    const onAbort = () => {
+    using _ = onAbort(waiter.signal, () => {
       running.waiters.delete(waiter);
       if (running.waiters.size > 0) return reject(installAborted());
       this.#forget(key, running);
       running.stop.abort();
-    };
-    waiter.signal?.addEventListener('abort', onAbort);
+    });
     try {
       return await Promise.race([running.promise, gaveUp]);
     } finally {
-      waiter.signal?.removeEventListener('abort', onAbort);
       running.waiters.delete(waiter);
     }
   }

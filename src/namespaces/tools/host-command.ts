@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { onAbort } from '../../lib/abort.ts';
 import { systemCode } from '../../lib/errno.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import type { Command, CommandResult, CommandRunner } from '../../protocol/command.ts';
@@ -56,9 +57,8 @@ export class HostCommands implements CommandRunner {
       timedOut = true;
       end();
     }, command.timeoutMs);
-    command.signal?.addEventListener('abort', end);
+    using _ = onAbort(command.signal, end);
     try {
-      if (command.signal?.aborted) end();
       const ended = await Promise.race([exited, unkillable.promise]);
       // A tool has ended when its program has: what it left behind would outlive the call, and hold the pipes open.
       if (child.pid !== undefined) killTree(child.pid, mark, { ownGroup: true });
@@ -73,7 +73,6 @@ export class HostCommands implements CommandRunner {
       };
     } finally {
       clearTimeout(timer);
-      command.signal?.removeEventListener('abort', end);
     }
   }
 }

@@ -1,6 +1,7 @@
 /** The MCP servers of the tools: started when first needed, shared by all calls, started again after they have died. */
 
-import { settlesWithin, untilAborted } from '../../lib/deadline.ts';
+import { raceAbort } from '../../lib/abort.ts';
+import { settlesWithin } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
@@ -56,7 +57,7 @@ export class McpServers {
     signal: AbortSignal,
   ): Promise<McpCall> {
     const { prepareMcp } = await import('./mcp-calls.ts');
-    const { tools } = await untilAborted(this.#connect(tool), signal, () => abortedError(tool.name));
+    const { tools } = await raceAbort(this.#connect(tool), signal, () => abortedError(tool.name));
     return prepareMcp(tool, tools, recipe, given);
   }
 
@@ -70,7 +71,7 @@ export class McpServers {
       progress: (text: string) => context.progress(text),
     };
     for (let again = true; ; again = false) {
-      const connection = await untilAborted(this.#connect(tool), context.signal, () => abortedError(callee));
+      const connection = await raceAbort(this.#connect(tool), context.signal, () => abortedError(callee));
       try {
         const result = await connection.call(call.name, call.arguments, options);
         return await mcpValue(callee, tool, result, connection.secrets);

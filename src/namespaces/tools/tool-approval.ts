@@ -1,6 +1,6 @@
 /** Asks a person before a tool that requires it is used. */
 
-import { untilAborted } from '../../lib/deadline.ts';
+import { raceAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
@@ -34,7 +34,7 @@ export async function askApproval(
     .catch((error: unknown) => {
       throw refusedError(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
     });
-  const answer = await untilAborted(asked, context.signal, () => abortedError(calleeOf(request)));
+  const answer = await raceAbort(asked, context.signal, () => abortedError(calleeOf(request)));
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
   if (allowed !== true) throw refusedError(request, reason ?? 'the person who was asked did not allow it');
 }

@@ -4,6 +4,7 @@ import { type Agent, type IncomingMessage, type OutgoingHttpHeaders, request as 
 import { request as requestHttps } from 'node:https';
 import type { Readable } from 'node:stream';
 import { WebSocket } from 'ws';
+import { onAbort } from '../../lib/abort.ts';
 import { toStream } from '../../lib/node-web.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -148,9 +149,8 @@ export async function openSocket({ gone, ...target }: SocketTarget): Promise<Web
     socket.terminate();
   });
   socket.on('error', (cause) => reject(unanswered(cause)));
-  const leave = () => socket.terminate();
-  gone.addEventListener('abort', leave, { once: true });
-  socket.once('close', () => gone.removeEventListener('abort', leave));
+  const leaving = onAbort(gone, () => socket.terminate());
+  socket.once('close', () => leaving[Symbol.dispose]());
   return await promise;
 }
 
@@ -167,8 +167,6 @@ export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxyS
   const { gone, ending, hold } = options;
   const moved = () => endBoth(client, owner, CloseCode.moved, 'the session has moved');
   const stopped = () => endBoth(client, owner, CloseCode.stopping, 'the server is ending');
-  gone.addEventListener('abort', moved, { once: true });
-  ending.addEventListener('abort', stopped, { once: true });
   const slow = () => endBoth(client, owner, CloseCode.slow, 'too slow');
   const keep = (waiting: number) => {
     try {
@@ -185,13 +183,11 @@ export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxyS
   });
   client.once('close', (code, reason) => {
     hold[Symbol.dispose]();
-    gone.removeEventListener('abort', moved);
-    ending.removeEventListener('abort', stopped);
+    for (const listener of aborting) listener[Symbol.dispose]();
     if (isSendable(code)) close(owner, code, reason.toString());
     else owner.terminate();
   });
-  if (gone.aborted) moved();
-  if (ending.aborted) stopped();
+  const aborting = [onAbort(gone, moved), onAbort(ending, stopped)];
   owner.resume();
 }
 

@@ -1,5 +1,6 @@
 /** One reader of a session log: first what it missed, from storage, then what comes, from memory. */
 
+import { onAbort } from '../../lib/abort.ts';
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type FeedItem, isExecutionEnd, type SessionEvent, SessionEventBody } from '../../protocol/session-events.ts';
@@ -24,7 +25,7 @@ export async function* readEvents(
   let wake: () => void = () => {};
   const told = () => wake();
   const leave = writer.listen(told);
-  signal?.addEventListener('abort', told);
+  using _ = onAbort(signal, told);
   const wanted = (event: SessionEvent) => matchesFilter(event, { execution, turn });
   const over = (event: SessionEvent) =>
     (execution !== undefined && isExecutionEnd(event) && event.execution === execution) ||
@@ -61,7 +62,6 @@ export async function* readEvents(
       yield { type: 'floor', floor: position };
     }
   } finally {
-    signal?.removeEventListener('abort', told);
     leave();
   }
 }

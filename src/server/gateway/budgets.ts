@@ -1,5 +1,6 @@
 /** Spending limits of sessions and users. A call reserves its worst-case cost until its real cost is known. */
 
+import { onAbort } from '../../lib/abort.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { UsageCounts } from '../../protocol/turn.ts';
@@ -215,11 +216,8 @@ function release(tab: OpenReservations, call: CostEstimate): void {
 
 async function changedOrAborted(change: Promise<void>, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = () => resolve();
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) stop();
+  using _ = onAbort(signal, resolve);
   await Promise.race([change, promise]);
-  signal.removeEventListener('abort', stop);
 }
 
 const NO_COST: CostEstimate = { usd: 0, tokens: 0 };

@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
+import { onAbort } from '../../lib/abort.ts';
 import { CloseCode, type ServerFrame, type TerminalServerFrame } from '../../protocol/api/socket-frames.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
 import type { Logger } from '../logger.ts';
@@ -44,8 +45,6 @@ export class SocketConnection {
     const limits = { ...service.streams, bufferBytes: options.bufferBytes ?? service.streams.bufferBytes };
     this.outbox = new Outbox(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
     const heartbeat = setInterval(() => void this.#beat(), service.streams.heartbeatMs);
-    const stop = () => this.close(CloseCode.stopping, 'the server is ending');
-    service.ending.addEventListener('abort', stop, { once: true });
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
       this.heard();
@@ -55,11 +54,11 @@ export class SocketConnection {
     socket.on('error', (error) => log.debug({ reason: error.message }, 'websocket'));
     socket.once('close', (code) => {
       clearInterval(heartbeat);
-      service.ending.removeEventListener('abort', stop);
+      ending[Symbol.dispose]();
       this.#over.abort();
       options.onClosed(code);
     });
-    if (service.ending.aborted) stop();
+    const ending = onAbort(service.ending, () => this.close(CloseCode.stopping, 'the server is ending'));
   }
 
   /** Aborted when it ends, by whomever. */

@@ -3,6 +3,7 @@
  * asked; the next server keeps it pending until the same request comes again.
  */
 
+import { onAbort } from '../../lib/abort.ts';
 import type { PermissionInfo, Resolution } from '../../protocol/permission.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import { type PermissionRecord, type PermissionRecords, requestedEvent, resolvedEvent } from './permission-records.ts';
@@ -102,10 +103,7 @@ export class PendingPermission {
 
   /** Cancels it when the signal aborts. */
   cancelOn(signal: AbortSignal): Disposable {
-    const gone = () => this.cancel('nobody waits for it any more');
-    signal.addEventListener('abort', gone, { once: true });
-    if (signal.aborted) gone();
-    return { [Symbol.dispose]: () => signal.removeEventListener('abort', gone) };
+    return onAbort(signal, () => this.cancel('nobody waits for it any more'));
   }
 
   /** Ends it as `timed_out` at `expiresAt`. */

@@ -3,6 +3,7 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
+import { onAbort } from '../../lib/abort.ts';
 import type { ExecExit, Execution } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -129,10 +130,9 @@ export class AgentRunner {
     if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id, token };
     // If it does not react, the stop deadline ends it.
     const stop = () => void connection.stopTurn(task.id, settings.stopMs).catch(() => {});
-    task.signal.addEventListener('abort', stop, { once: true });
     try {
       const running = connection.execute(task, token);
-      if (task.signal.aborted) stop();
+      using _ = onAbort(task.signal, stop);
       const { status, conversation, token_usage: usage, error } = await running;
       // The gateway's error is more useful to the user than the provider's words.
       const refused = this.#parts.refusalOf(task.id);
@@ -143,7 +143,6 @@ export class AgentRunner {
       if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
       throw error;
     } finally {
-      task.signal.removeEventListener('abort', stop);
       // Cleared before it is revoked, so that the token check does not end the runner.
       if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id };
       await tokens.revoke(task.id);
@@ -317,13 +316,12 @@ function stopDeadline(signal: AbortSignal, stopMs: number, onOver: (late: CellaE
       onOver(late);
     }, stopMs);
   };
-  signal.addEventListener('abort', begin, { once: true });
-  if (signal.aborted) begin();
+  const aborting = onAbort(signal, begin);
   return {
     over: over.promise,
     [Symbol.dispose]: () => {
       clearTimeout(timer);
-      signal.removeEventListener('abort', begin);
+      aborting[Symbol.dispose]();
     },
   };
 }

@@ -4,6 +4,7 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import { onAbort } from '../../lib/abort.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { drainingError } from '../request-errors.ts';
@@ -209,14 +210,8 @@ function newRunnerId(): string {
 
 async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>();
-  const stop = () => resolve(undefined);
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) stop();
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
+  using _ = onAbort(signal, () => resolve(undefined));
+  return await Promise.race([work, promise]);
 }
 
 class PooledRunner {
@@ -283,10 +278,8 @@ class WaitingTurns {
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter = { enter: resolve };
     this.#waiters.push(waiter);
-    const leave = () => resolve();
-    signal.addEventListener('abort', leave, { once: true });
+    using _ = onAbort(signal, resolve);
     await promise;
-    signal.removeEventListener('abort', leave);
     const at = this.#waiters.indexOf(waiter);
     if (at !== -1) this.#waiters.splice(at, 1);
     // It was aborted after it got the place: pass it on.

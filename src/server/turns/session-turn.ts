@@ -1,5 +1,6 @@
 /** One turn while it waits and runs: why it stops, who waits for it, and how it ended. */
 
+import { onAbort } from '../../lib/abort.ts';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -63,6 +64,7 @@ export class SessionTurn {
   readonly #started = Promise.withResolvers<number>();
   readonly #ended = Promise.withResolvers<TurnInfo>();
   readonly #stop = new AbortController();
+  readonly #aborting: Disposable;
   #reason: TurnStopReason | undefined;
 
   constructor(request: PromptRequest, record: TurnRecord) {
@@ -71,11 +73,8 @@ export class SessionTurn {
     // Callers may ignore either promise.
     this.#started.promise.catch(() => {});
     this.#ended.promise.catch(() => {});
-    request.signal?.addEventListener('abort', this.#gone, { once: true });
-    if (request.signal?.aborted) this.#gone();
+    this.#aborting = onAbort(request.signal, () => this.stop({ kind: 'stopped' }));
   }
-
-  readonly #gone = (): void => this.stop({ kind: 'stopped' });
 
   get id(): string {
     return this.record.id;
@@ -122,7 +121,7 @@ export class SessionTurn {
 
   /** The caller's signal may outlive the turn. */
   #letGo(): void {
-    this.request.signal?.removeEventListener('abort', this.#gone);
+    this.#aborting[Symbol.dispose]();
   }
 }
 

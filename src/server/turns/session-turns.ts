@@ -1,5 +1,6 @@
 /** The turns of a session's agent: one at a time, in the order in which they were accepted. */
 
+import { onAbort } from '../../lib/abort.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -253,11 +254,9 @@ export class SessionTurns {
       turn.fail(error instanceof Error ? error : new Error(String(error)));
       throw error;
     }
-    const stopped = () => {
+    onAbort(turn.signal, () => {
       if (turn.record.status === 'queued') void this.#cancelQueued(turn).catch((error) => turn.fail(error));
-    };
-    turn.signal.addEventListener('abort', stopped, { once: true });
-    if (turn.signal.aborted) stopped();
+    });
     this.#turns.run(() => this.#run(turn)).catch((error) => turn.fail(error));
     return turn;
   }

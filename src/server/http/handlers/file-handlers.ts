@@ -1,5 +1,6 @@
 /** Handlers for the files of a workspace, as streams of any size. */
 
+import { onAbort } from '../../../lib/abort.ts';
 import { processWatches } from '../../../environments/files/watch-tree.ts';
 import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
 import * as fileRoutes from '../../../protocol/api/namespace-routes.ts';
@@ -48,13 +49,11 @@ export function addFileRoutes(service: ServerContext): void {
     });
     const form = negotiateFormat(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
     const source = (signal: AbortSignal) => {
-      const end = () => {
+      onAbort(signal, () => {
         left();
         over.abort();
         void changes.return(undefined);
-      };
-      if (signal.aborted) end();
-      else signal.addEventListener('abort', end, { once: true });
+      });
       return from(first, changes);
     };
     return streamUntilGone(service, source, { form, principal, reauthorize, cut: () => abortConnection(context.env) });
