@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { isProcessAlive } from '../lib/process-identity.ts';
 import { raceAbort } from '../lib/abort.ts';
 import { answerFromProcess } from '../lib/deadline.ts';
 import { endsAfterKill, processEnd } from '../lib/process-end.ts';
@@ -136,16 +137,7 @@ async function makeReadable(folder: string): Promise<void> {
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const pid = TEMP_NAME.exec(name)?.[1];
-    if (pid !== undefined && !isAlive(Number(pid))) await rm(join(folder, name), { recursive: true, force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'; // another user's process
+    if (pid !== undefined && !isProcessAlive(Number(pid))) await rm(join(folder, name), { recursive: true, force: true });
   }
 }
 

@@ -41,13 +41,13 @@ async function build(
 ): Promise<ImageInfo> {
   const { name } = request;
   if ('base' in request) {
-    const [{ buildFromBase }, { dataFolder }, { newHolder }] = await Promise.all([
+    const [{ buildFromBase }, { dataFolder }, { newProcessIdentity }] = await Promise.all([
       import('../environments/container/build-image.ts'),
       import('../session/data-folders.ts'),
-      import('../storage/identity.ts'),
+      import('../lib/process-identity.ts'),
     ]);
     const dataDir = dataFolder(request.dataDir);
-    return await buildFromBase(engine, request.base, { name, version, dataDir, owner: newHolder(), ...work });
+    return await buildFromBase(engine, request.base, { name, version, dataDir, owner: newProcessIdentity(), ...work });
   }
   const [{ buildImage }, { locatePython }] = await Promise.all([
     import('../environments/container/build-image.ts'),

@@ -1,6 +1,6 @@
 /** Timeouts for answers from other processes: one that was stopped, or hangs, accepts what it is sent and never answers. */
 
-import { readFileSync } from 'node:fs';
+import { isStopped } from './process-identity.ts';
 
 /** Rejects with `late` if `work` has not settled after `ms`. The work itself goes on. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
@@ -21,26 +21,6 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
     () => true,
   );
   return await withTimeout(settled, ms, () => new Error('late')).catch(() => false);
-}
-
-/** Whether a signal or a debugger has stopped a process, or a freezer holds it. */
-export function isStopped(pid: number): boolean {
-  try {
-    // After the name, which may hold anything but ends with the last parenthesis.
-    const [state = ''] = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ', 1) ?? [];
-    return state === 'T' || state === 't' || (state === 'D' && isFrozen(pid));
-  } catch {
-    return false; // it has ended, or the system has no /proc
-  }
-}
-
-/** By a cgroup: its processes then wait there, in the same state as those that wait for a disk. */
-function isFrozen(pid: number): boolean {
-  try {
-    return /refrigerator|freez/.test(readFileSync(`/proc/${pid}/wchan`, 'latin1'));
-  } catch {
-    return false; // the system does not tell
-  }
 }
 
 /** After how long without an answer it is worth a look whether a process was stopped. */

@@ -1,23 +1,15 @@
 /**
- * The processes that came from this one: what an agent has started must not outlive its runner. It reads /proc by itself,
- * as the sandbox's process tree does on the host: the runner is one small file and imports nothing of the host's, and
- * looks for others: those below a process that adopts orphans, and not those with a mark.
+ * The processes that came from this one: what an agent has started must not outlive its runner. Unlike the sandbox's
+ * process tree, it finds those below a process that adopts orphans, and not those with a mark.
  */
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-
-interface Process {
-  readonly pid: number;
-  /** A zombie: it has ended, and its parent has not reaped it. */
-  readonly dead: boolean;
-  readonly parent: number;
-  readonly group: number;
-}
+import { listProcesses } from '../lib/process-identity.ts';
 
 /** All descendants, and orphans in the root's process group or control group. Without the spared ones and their descendants. */
 function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): number[] {
-  const all = processes().filter(({ pid, dead }) => !dead && !spared.has(pid));
+  const all = listProcesses().filter(({ pid, hasEnded }) => !hasEnded && !spared.has(pid));
   const leads = all.some(({ pid, group }) => pid === root && group === root);
   const control = ownControlGroup(root);
   const found = new Set<number>([root]);
@@ -75,31 +67,4 @@ function kill(pid: number): void {
   } catch {
     // It has ended, or belongs to another user.
   }
-}
-
-/** The index of the thread count after the program name. */
-const THREADS = 17;
-
-function processes(): Process[] {
-  let names: string[];
-  try {
-    names = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  } catch {
-    // Not Linux: the environment kills the whole tree.
-    return [];
-  }
-  return names.flatMap((name) => {
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
-      // The program name may contain brackets; after the last one come only numbers.
-      const facts = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      const [state = '', parent, group] = facts;
-      // A process whose main thread has ended looks the same, but still runs.
-      const dead = 'ZX'.includes(state) && Number(facts[THREADS]) <= 1;
-      return [{ pid: Number(name), dead, parent: Number(parent), group: Number(group) }];
-    } catch {
-      // It ended between the two reads.
-      return [];
-    }
-  });
 }

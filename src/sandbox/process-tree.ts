@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { listProcesses, type ProcessStat } from '../lib/process-identity.ts';
 
 /** In the environment of a program and so of all that it starts: this is how children without a parent are found. */
 const TAG_VARIABLE = 'CELLA_COMMAND';
@@ -54,13 +55,6 @@ function killAllFound(find: () => number[]): void {
   }
 }
 
-interface ProcessStat {
-  readonly pid: number;
-  readonly parent: number;
-  readonly group: number;
-  readonly session: number;
-}
-
 function treeMembers(root: number, mark: ProcessTag, ownGroup: boolean): number[] {
   const all = processes();
   const text = `${TAG_VARIABLE}=${mark.env[TAG_VARIABLE]}`;
@@ -79,24 +73,9 @@ function treeMembers(root: number, mark: ProcessTag, ownGroup: boolean): number[
   return [...found];
 }
 
-/** How many threads it has: the place of that among what follows the name. */
-const THREAD_COUNT_FIELD = 17;
-
-/** Without those that have ended and wait for their parent to notice. Elsewhere than on Linux there is nothing to read. */
+/** Other processes that run. Only on Linux; elsewhere the group is all that can be found. */
 function processes(): ProcessStat[] {
-  const list: ProcessStat[] = [];
-  for (const name of namesIn('/proc')) {
-    const pid = Number(name);
-    if (!Number.isInteger(pid) || pid <= 1 || pid === process.pid) continue;
-    // The name of the program is in parentheses, and may itself hold some.
-    const fields = read(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ') ?? [];
-    const [state, parent, group, session] = fields;
-    if (state === undefined || state === '') continue;
-    // One whose first thread alone has ended looks the same as one that has, and goes on.
-    if ('ZX'.includes(state) && Number(fields[THREAD_COUNT_FIELD]) <= 1) continue;
-    list.push({ pid, parent: Number(parent), group: Number(group), session: Number(session) });
-  }
-  return list;
+  return listProcesses().filter(({ pid, hasEnded }) => !hasEnded && pid > 1 && pid !== process.pid);
 }
 
 /** A process can change its variables, and not its group. */

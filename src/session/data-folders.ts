@@ -13,6 +13,7 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { isProcessAlive } from '../lib/process-identity.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { fileRights, isSandboxUid, type SandboxUser, sandboxUser } from '../sandbox/sandbox-user.ts';
@@ -145,15 +146,6 @@ export function sweepUnclaimedFolders(agents: string): void {
       ? Number(name.slice(UNCLAIMED_PREFIX.length).split('-')[0])
       : process.pid;
     if (pid !== process.pid && !isProcessAlive(pid)) discardUnclaimedFolder(join(agents, name));
-  }
-}
-
-function isProcessAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }
 

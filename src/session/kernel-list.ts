@@ -1,6 +1,7 @@
 /** Lists the kernels of a storage by agent key, whichever process holds them. */
 
 import { readdir, readFile } from 'node:fs/promises';
+import { parseProcessStat } from '../lib/process-identity.ts';
 import { inSlices } from '../lib/event-loop.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { SessionRecord } from '../storage/session-record.ts';
@@ -100,7 +101,8 @@ async function readParents(): Promise<Map<number, number>> {
   for await (const name of inSlices(names)) {
     if (!/^\d+$/.test(name)) continue;
     const stat = await readFile(`/proc/${name}/stat`, 'utf8').catch(() => undefined); // it has ended
-    if (stat) parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
+    const found = stat && parseProcessStat(stat);
+    if (found) parents.set(found.pid, found.parent);
   }
   return parents;
 }

@@ -2,6 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
+import { newProcessIdentity, processState } from '../lib/process-identity.ts';
 import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
@@ -27,7 +28,6 @@ import {
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
-import { look, newHolder } from '../storage/identity.ts';
 import type { SessionRecord } from '../storage/session-record.ts';
 import {
   claimKeyFolder,
@@ -256,7 +256,7 @@ export async function chooseExecutor(options: CheckedOptions, dataDir: string): 
     const { engine = readProcessConfig().engine } = options;
     const { runtimeDir } = readProcessConfig();
     const config = { image, engine, runtimeDir, dataDir, preload, startTimeoutMs, env: variables() };
-    const owner = { self: newHolder(), look };
+    const owner = { self: newProcessIdentity(), stateOf: processState };
     return choice('container', config, () => new ContainerExecutor(config, owner));
   }
   if (options.executor === 'in-process') {

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { buildFromBase } from '../../src/environments/container/build-image.ts';
 import { connectEngine, type Engine } from '../../src/environments/container/engine.ts';
 import { imageFacts } from '../../src/environments/container/image-python.ts';
-import { newHolder } from '../../src/storage/identity.ts';
+import { newProcessIdentity } from '../../src/lib/process-identity.ts';
 import { openAgent } from '../support/agent-enclosure.ts';
 import { containersOf } from '../support/container.ts';
 import { canRunDocker } from '../support/docker.ts';
@@ -90,7 +90,7 @@ describe.skipIf(!possible)('an image with musl', { timeout: 180_000 }, () => {
 
   it('can be the base of an image of Cella’s', async () => {
     const { engine, image } = made();
-    const options = { version: 'test', dataDir: await scratchFolder(), owner: newHolder() };
+    const options = { version: 'test', dataDir: await scratchFolder(), owner: newProcessIdentity() };
     const { name, python } = await buildFromBase(engine, image, { ...options, name: 'cella-foreign:based' });
     expect(python).toBe('3.11.2');
     const session = await open({ image: name });

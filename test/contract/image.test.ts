@@ -10,7 +10,7 @@ import { connectEngine, type Engine } from '../../src/environments/container/eng
 import { listImages, removeImage } from '../../src/environments/container/image-list.ts';
 import { imageFacts } from '../../src/environments/container/image-python.ts';
 import { kernelPackage } from '../../src/interpreter/find-python.ts';
-import { newHolder } from '../../src/storage/identity.ts';
+import { newProcessIdentity } from '../../src/lib/process-identity.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { anotherImageModule, bareImage, imageWith, python, runIn } from '../support/images.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
@@ -171,7 +171,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
   describe('from a base', () => {
     it('keeps what the base has, compiles its library, and is called as it is told', async () => {
       const cut = await imageWith(engine, bare, 'cella-contract-base', { 'srv/mine': 'yes' });
-      const options = { name: 'cella-contract:from-base', version: 'test', dataDir: data, owner: newHolder() };
+      const options = { name: 'cella-contract:from-base', version: 'test', dataDir: data, owner: newProcessIdentity() };
       const label = [`${LABEL.data}=${dataId(data)}`, `${LABEL.owner}=${options.owner}`];
       let during: Promise<unknown[]> | undefined;
       const onProgress = (text: string) => {

@@ -8,7 +8,7 @@ import { buildFromBase, buildImage } from '../../src/environments/container/buil
 import { connectEngine, type Engine } from '../../src/environments/container/engine.ts';
 import { removeImage } from '../../src/environments/container/image-list.ts';
 import { imageFacts } from '../../src/environments/container/image-python.ts';
-import { newHolder } from '../../src/storage/identity.ts';
+import { newProcessIdentity } from '../../src/lib/process-identity.ts';
 import { canRunDocker, DockerEngine, engineKind } from '../support/docker.ts';
 import { anotherImageModule, bareImage, imageOf, imageWith, python } from '../support/images.ts';
 import { openSession } from '../support/session.ts';
@@ -161,14 +161,14 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
       name: 'cella-faults:never',
       version: 'test',
       dataDir: data,
-      owner: newHolder(),
+      owner: newProcessIdentity(),
     });
     await expect(making).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
     await expect(engine.docker.getImage('cella-faults:never').inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 
   it('that is to be made from a base that is not here is not pulled', async () => {
-    const making = buildFromBase(engine, 'python:3.12', { version: 'test', dataDir: data, owner: newHolder() });
+    const making = buildFromBase(engine, 'python:3.12', { version: 'test', dataDir: data, owner: newProcessIdentity() });
     await expect(making).rejects.toMatchObject(failing('IMAGE_NOT_FOUND', /docker pull python:3\.12/));
   });
 

@@ -30,7 +30,7 @@ async function engineWith(containers: readonly { Id: string; State: string; Labe
   return { engine: await connectEngine(join(folder, 'socket')), folder, removed };
 }
 
-const owner: Owner = { self: 'me', look: (whose) => (whose === 'dead' || whose === 'alive' ? whose : 'unseen') };
+const owner: Owner = { self: 'me', stateOf: (whose) => (whose === 'dead' || whose === 'alive' ? whose : 'unknown') };
 const of = (whose: string, State: string, number = '0') => ({
   Id: `${whose}${State}${number}`,
   State,

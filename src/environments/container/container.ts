@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
+import { type ProcessState } from '../../lib/process-identity.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { ask, call, type Engine, isGone, reasonOf } from './engine.ts';
@@ -257,9 +258,9 @@ export async function removeOrphans(
   const left = listed.filter(({ State, Labels }) => {
     const whose = Labels[LABEL.owner] ?? '';
     if (whose === owner.self) return !ours.has(Labels[LABEL.number] ?? '');
-    const seen = owner.look(whose);
+    const seen = owner.stateOf(whose);
     // Where the owner cannot be seen (before a reboot, or in another container), it has let go of what has ended.
-    return seen === 'dead' || (seen === 'unseen' && ENDED_STATES.has(State));
+    return seen === 'dead' || (seen === 'unknown' && ENDED_STATES.has(State));
   });
   await Promise.all(left.map(({ Id }) => new Container(engine, Id).remove()));
 }
@@ -267,7 +268,7 @@ export async function removeOrphans(
 /** The folders of doors, one for each process. Gives those of others that may live. */
 export async function removeOrphanFolders(parent: string, owner: Owner): Promise<string[]> {
   const others = (await readdir(parent)).filter((name) => name !== owner.self);
-  const dead = others.filter((name) => owner.look(name) === 'dead');
+  const dead = others.filter((name) => owner.stateOf(name) === 'dead');
   await Promise.all(dead.map((name) => rm(join(parent, name), { recursive: true, force: true })));
   return others.filter((name) => !dead.includes(name));
 }
@@ -276,8 +277,8 @@ export async function removeOrphanFolders(parent: string, owner: Owner): Promise
 export interface Owner {
   /** A word for this process. */
   readonly self: string;
-  /** What has become of another. `unseen`: it runs, or ran, where this process cannot see it. */
-  look(owner: string): 'alive' | 'dead' | 'unseen';
+  /** What has become of another. `unknown`: it runs, or ran, where this process cannot see it. */
+  stateOf(owner: string): ProcessState;
 }
 
 export const LABEL = { cella: 'cella', data: 'cella.data', owner: 'cella.owner', number: 'cella.number' } as const;

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import { isStopped, readProcessStat } from '../../lib/process-identity.ts';
 import { interpreterFacts, kernelPackage } from '../../interpreter/find-python.ts';
 import { isolationError } from '../../kernel/isolation-error.ts';
-import { isStopped } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 export interface TemplateConfig {
@@ -134,7 +134,7 @@ export class ForkTemplate {
   kill(sandbox: string, pid: number): void {
     this.#process.stdin?.write(`kill ${sandbox}\n`);
     // The template cannot do it now. It cannot reap either, so that the number is still that of its child.
-    if (pid > 0 && isStopped(this.pid) && parentOf(pid) === this.pid) killNow(pid);
+    if (pid > 0 && isStopped(this.pid) && readProcessStat(pid)?.parent === this.pid) killNow(pid);
   }
 
   get pid(): number {
@@ -203,15 +203,6 @@ export class ForkTemplate {
     this.#process.unref();
     for (const stream of [stdin, stdout, stderr])
       if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
-  }
-}
-
-function parentOf(pid: number): number | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-  } catch {
-    return undefined; // it has ended, or the system has no /proc
   }
 }
 

@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { chown, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { ownProcess, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type SandboxUser, sandboxUser } from '../../sandbox/sandbox-user.ts';
-import { look, ownProcess } from '../../storage/identity.ts';
 import { removeTree } from './read-only-tree.ts';
 
 export interface InstallWorkspace extends AsyncDisposable {
@@ -104,8 +104,8 @@ export async function sweepInstallWorkspaces(folder: string): Promise<void> {
 }
 
 async function isAbandoned(path: string, name: string): Promise<boolean> {
-  const sight = look(name);
-  if (sight !== 'unseen') return sight === 'dead';
+  const state = processState(name);
+  if (state !== 'unknown') return state === 'dead';
   const stats = await stat(path).catch(() => undefined); // its build has ended meanwhile
   return stats !== undefined && Date.now() - stats.mtimeMs > FORGOTTEN_MS;
 }

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { readProcessStat } from '../../lib/process-identity.ts';
 import { temporaryFolder } from '../../../test/support/tools.ts';
 import { HostCommands } from './host-command.ts';
 
@@ -12,11 +13,7 @@ async function until(happens: () => boolean): Promise<void> {
 }
 
 function runs(pid: number): boolean {
-  try {
-    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return false; // It has gone.
-  }
+  return readProcessStat(pid)?.hasEnded === false;
 }
 
 /** A child, one in another process group, and one that has lost its parent and left the session. */

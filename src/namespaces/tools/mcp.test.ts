@@ -9,6 +9,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
+import { readProcessStat } from '../../lib/process-identity.ts';
 import { testServer } from '../../../test/support/mcp-server.ts';
 import { temporaryFolder, testTools } from '../../../test/support/tools.ts';
 
@@ -20,11 +21,7 @@ const stdio = (more = '', args: string[] = []) =>
   `name: srv\ntype: mcp\nruns_on: host\ndescription: A server.\ncommand: ${process.execPath}\nargs: ${JSON.stringify([program, ...args])}\ntimeout: 20\n${more}`;
 
 function runs(pid: number): boolean {
-  try {
-    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    return false; // It has gone.
-  }
+  return readProcessStat(pid)?.hasEnded === false;
 }
 
 async function until(happens: () => boolean): Promise<void> {

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AcquireOptions, Clock, Lock, LockHolder, Locks } from '../contract.ts';
-import type { Holder } from '../identity.ts';
+import type { ProcessIdentity } from '../../lib/process-identity.ts';
 import { LockHandle, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import type { Database, Row, SqliteConnection } from './database.ts';
 import type { Lifelines } from './process-liveness.ts';
@@ -19,7 +19,7 @@ const HOST = hostname();
 
 interface Taker {
   readonly grip: string;
-  readonly holder: Holder;
+  readonly holder: ProcessIdentity;
   readonly command: string;
 }
 

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { systemCode } from '../../lib/errno.ts';
+import { newProcessIdentity, type ProcessIdentity, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type Holder, look, newHolder } from '../identity.ts';
 import { loadSqlite } from './database.ts';
 import { sqliteCode, storageFailed, storageMoved } from './file-errors.ts';
 
@@ -19,7 +19,7 @@ const shared = 'BEGIN; SELECT count(*) FROM sqlite_schema';
 /** The operating system releases the file lock however the process ends, and shows it to other containers, too. */
 export class Lifelines {
   readonly #folder: string;
-  #own: { readonly holder: Holder; readonly lock: DatabaseSync } | undefined;
+  #own: { readonly holder: ProcessIdentity; readonly lock: DatabaseSync } | undefined;
   #closed = false;
 
   constructor(folder: string) {
@@ -27,7 +27,7 @@ export class Lifelines {
   }
 
   /** This holder's name; its lock is taken at the first call. */
-  get ownId(): Holder {
+  get ownId(): ProcessIdentity {
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
     this.#own ??= this.#hold();
     return this.#own.holder;
@@ -40,9 +40,9 @@ export class Lifelines {
     throw storageMoved(dirname(this.#folder));
   }
 
-  isAlive(holder: Holder): boolean {
-    const sight = look(holder);
-    if (sight !== 'unseen') return sight === 'alive';
+  isAlive(holder: ProcessIdentity): boolean {
+    const state = processState(holder);
+    if (state !== 'unknown') return state === 'alive';
     const lock = this.#tryLock(holder, 'look');
     if (typeof lock === 'object') lock.close();
     return lock === 'held';
@@ -59,8 +59,8 @@ export class Lifelines {
   }
 
   /** `let go`: the process may still run, but has closed the storage. */
-  statusOf(holder: Holder): 'has it' | 'let go' | 'ended' {
-    if (look(holder) === 'dead') return 'ended';
+  statusOf(holder: ProcessIdentity): 'has it' | 'let go' | 'ended' {
+    if (processState(holder) === 'dead') return 'ended';
     if (!existsSync(this.#path(holder))) return 'let go';
     return this.isAlive(holder) ? 'has it' : 'ended';
   }
@@ -68,7 +68,7 @@ export class Lifelines {
   /** Removes what holders have left behind that did not close. */
   sweep(): void {
     for (const holder of existsSync(this.#folder) ? readdirSync(this.#folder) : []) {
-      if (look(holder) === 'alive') continue;
+      if (processState(holder) === 'alive') continue;
       const lock = this.#tryLock(holder, 'look');
       if (typeof lock !== 'object') continue;
       // Removed while locked here: another process finds it locked, or gone.
@@ -86,14 +86,14 @@ export class Lifelines {
     own.lock.close();
   }
 
-  #hold(): { holder: Holder; lock: DatabaseSync } {
+  #hold(): { holder: ProcessIdentity; lock: DatabaseSync } {
     try {
       mkdirSync(this.#folder, { mode: 0o700 });
     } catch (cause) {
       if (systemCode(cause) !== 'EEXIST') throw storageFailed('make the folder', this.#folder, cause);
     }
     for (let attempt = 0; attempt < 10; attempt += 1) {
-      const holder = newHolder();
+      const holder = newProcessIdentity();
       const lock = this.#tryLock(holder, 'hold');
       if (typeof lock !== 'object') continue;
       if (existsSync(this.#path(holder))) {
@@ -109,7 +109,7 @@ export class Lifelines {
    * SQLite's own lock on an empty file, as Node offers no other that ends with the process. One may hold it, or any
    * number may look: those never take each other for the holder.
    */
-  #tryLock(holder: Holder, purpose: 'hold' | 'look'): DatabaseSync | 'held' | 'missing' {
+  #tryLock(holder: ProcessIdentity, purpose: 'hold' | 'look'): DatabaseSync | 'held' | 'missing' {
     const path = this.#path(holder);
     const url = pathToFileURL(path);
     url.searchParams.set('mode', purpose === 'hold' ? 'rwc' : 'rw');
@@ -126,7 +126,7 @@ export class Lifelines {
     }
   }
 
-  #path(holder: Holder): string {
+  #path(holder: ProcessIdentity): string {
     return join(this.#folder, holder);
   }
 }

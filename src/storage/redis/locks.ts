@@ -11,9 +11,9 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { newProcessIdentity, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AcquireOptions, Lock, LockHolder, Locks } from '../contract.ts';
-import { look, newHolder } from '../identity.ts';
 import { LockHandle, leaseLost, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import {
   asText,
@@ -84,7 +84,7 @@ interface HeldLease {
 export class RedisLocks implements Locks {
   readonly #context: RedisContext;
   readonly #leaseMs: number;
-  readonly id = newHolder();
+  readonly id = newProcessIdentity();
   readonly #held = new Map<LockHandle, HeldLease>();
   #renewing: NodeJS.Timeout | undefined;
   #closed = false;
@@ -113,7 +113,7 @@ export class RedisLocks implements Locks {
   async holder(agentKey: string): Promise<LockHolder | undefined> {
     const text = asTextIfAny(await this.#context.redis.send('GET', this.#keysOf(agentKey)[0]));
     const grip = text === undefined ? undefined : parseLockValue(text);
-    if (!grip || look(grip.holder) === 'dead') return undefined;
+    if (!grip || processState(grip.holder) === 'dead') return undefined;
     return { id: grip.holder, pid: grip.pid, host: grip.host, since: grip.since };
   }
 
@@ -151,7 +151,7 @@ export class RedisLocks implements Locks {
     const first = await ask('');
     if (typeof first === 'object') return first;
     const grip = parseLockValue(first);
-    if (grip && look(grip.holder) !== 'dead') return grip;
+    if (grip && processState(grip.holder) !== 'dead') return grip;
     const second = await ask(first);
     if (typeof second === 'object') return second;
     const next = parseLockValue(second) ?? grip;
