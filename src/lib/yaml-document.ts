@@ -5,7 +5,15 @@ import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocume
 /** Limits what aliases expand to: a few lines of them can mean gigabytes. */
 const MAX_ALIASES = 100;
 
-export type ParsedYaml = YamlDocument | { readonly reason: string; readonly line: number | undefined };
+export interface YamlProblem {
+  readonly reason: string;
+  readonly line: number | undefined;
+}
+
+/** As `line 3: …`, or without the line if none is to blame. */
+export function describeYamlProblem({ reason, line }: YamlProblem): string {
+  return line === undefined ? reason : `line ${line}: ${reason}`;
+}
 
 export class YamlDocument {
   readonly value: unknown;
@@ -19,7 +27,7 @@ export class YamlDocument {
   }
 
   /** The document, or why it cannot be parsed. */
-  static parse(text: string): ParsedYaml {
+  static parse(text: string): YamlDocument | YamlProblem {
     const lines = new LineCounter();
     try {
       const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });

@@ -1,9 +1,9 @@
 /** The bearer token of the HTTP server: from the environment, from a file, or made here. Never from the command line. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { constants } from 'node:fs';
-import { mkdir, open, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { readOwnFile } from '../lib/private-file.ts';
 import { CellaError } from '../protocol/errors.ts';
 
 const MIN_TOKEN_CHARACTERS = 16;
@@ -43,17 +43,15 @@ export function isToken(offered: string, token: string): boolean {
 
 /** A file that others can read holds no secret, and a link may lead to a file of somebody else. */
 async function readTokenFile(path: string): Promise<string> {
-  try {
-    await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
-    const { mode, size } = await file.stat();
-    if ((mode & 0o077) !== 0) {
-      throw new CellaError('INVALID_OPTIONS', `Others can read the token in ${path}. Run: chmod 600 ${path}`);
-    }
-    if (size > MAX_TOKEN_FILE_BYTES) throw new CellaError('INVALID_OPTIONS', `${path} is too large for a token.`);
-    return checkToken((await file.readFile('utf8')).trim(), path);
-  } catch (error) {
-    throw error instanceof CellaError ? error : tokenError(path, error);
+  const file = await readOwnFile(path, { maxBytes: MAX_TOKEN_FILE_BYTES }).catch((error) => {
+    throw tokenError(path, error);
+  });
+  if (file.kind === 'missing') throw tokenError(path, 'there is no such file');
+  if (file.kind === 'unusable') throw tokenError(path, file.reason);
+  if ((file.mode & 0o077) !== 0) {
+    throw new CellaError('INVALID_OPTIONS', `Others can read the token in ${path}. Run: chmod 600 ${path}`);
   }
+  return checkToken(file.text.trim(), path);
 }
 
 function checkToken(token: string, where: string): string {

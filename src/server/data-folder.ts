@@ -1,15 +1,16 @@
 /** The data folder: who else may change it, which server holds it, and the file that says where that server is. */
 
 import { readFileSync, rmSync, type Stats } from 'node:fs';
-import { open, rename, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { systemCode } from '../lib/errno.ts';
+import { replacePrivateFile } from '../lib/private-file.ts';
 import { programsDir } from '../agents/installed-programs.ts';
 import { SERVER_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { ServerFile } from '../protocol/server-info.ts';
 import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
-import { systemCode } from '../storage/file/file-errors.ts';
 
 /** No agent can have this key. */
 const SERVER_LOCK = '\0daemon';
@@ -58,12 +59,7 @@ function readServerFile(path: string): ServerFile | undefined {
 /** Gives what to call at the end. */
 export async function writeServerFile(dataDir: string, facts: ServerFile): Promise<Disposable> {
   const path = join(dataDir, SERVER_FILE);
-  const partial = `${path}.${process.pid}`;
-  {
-    await using file = await open(partial, 'w', 0o600);
-    await file.writeFile(`${JSON.stringify(facts)}\n`);
-  }
-  await rename(partial, path);
+  await replacePrivateFile(path, `${JSON.stringify(facts)}\n`, `${path}.${process.pid}`);
   return {
     [Symbol.dispose]: () => {
       // Another server may have made a folder of the same name since.

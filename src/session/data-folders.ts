@@ -13,6 +13,7 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { isStable } from '../lib/private-file.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -20,7 +21,6 @@ import { fileRights, isSandboxUid, type SandboxUser, sandboxUser } from '../sand
 import { checkFolderId, folderProblem, resolveFolder } from '../sandbox/spec.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
-import { isStable } from '../storage/file/durable-files.ts';
 import { folderName } from '../storage/folder-name.ts';
 import type { SessionOptions } from './session-options.ts';
 

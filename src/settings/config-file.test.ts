@@ -99,7 +99,7 @@ describe('a config file', () => {
     const link = join(aside, 'config.yaml');
     symlinkSync(file('port: 1', 0o666), link);
     await expect(read(link)).rejects.toThrow('chmod go-w');
-    await expect(read(aside)).rejects.toThrow('it is no file');
+    await expect(read(aside)).rejects.toThrow('it is not a file');
   });
 
   it.each([

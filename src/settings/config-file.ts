@@ -3,10 +3,10 @@
  * which programs run and where data lies, so only its owner may be able to change it.
  */
 
-import { constants, type FileHandle, open } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { type Document, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
+import { describeYamlProblem, YamlDocument } from '../lib/yaml-document.ts';
+import { readOwnFile } from '../lib/private-file.ts';
 import { suggest } from '../lib/suggest.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { holdsPassword, type Setting } from './setting.ts';
@@ -14,8 +14,6 @@ import { allSettings } from './settings-table.ts';
 import type { ValueType } from './value-types.ts';
 
 const MOST_BYTES = 1024 * 1024;
-/** Of all that aliases stand for: a few lines of them can mean gigabytes. */
-const MOST_ALIASES = 100;
 
 export interface ConfigPlace {
   readonly path: string;
@@ -25,13 +23,16 @@ export interface ConfigPlace {
 
 /** The variables that the file stands for. */
 export async function readConfig({ path, named }: ConfigPlace): Promise<Readonly<Record<string, string>>> {
-  const file = await openConfig(path);
-  if (!file) {
+  const file = await readOwnFile(path, { maxBytes: MOST_BYTES, followLinks: true, mayBeRoots: true }).catch((error) => {
+    throw unusable(path, error instanceof Error ? error.message : String(error), error);
+  });
+  if (file.kind === 'missing') {
     if (named) throw unusable(path, 'it is not there');
     return {};
   }
-  await using held = file;
-  const { mode, text } = await checkedText(held, path);
+  if (file.kind === 'unusable') throw unusable(path, file.reason);
+  const { mode, text } = file;
+  if ((mode & 0o022) !== 0) throw unusable(path, `others can write to it; run: chmod go-w ${path}`);
   const values = valuesIn(text, path);
   if (!named && values.data !== undefined) {
     throw unusable(path, 'data: the file lies in the data folder; another one is named with --data or CELLA_DATA_DIR');
@@ -43,51 +44,12 @@ export async function readConfig({ path, named }: ConfigPlace): Promise<Readonly
   return toVariables(values, dirname(path), (problem) => unusable(path, problem));
 }
 
-async function openConfig(path: string): Promise<FileHandle | undefined> {
-  try {
-    // Whoever waits at a pipe waits for ever.
-    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw unusable(path, error instanceof Error ? error.message : String(error), error);
-  }
-}
-
-/** What is read is what was checked: both go by the open file. */
-async function checkedText(file: FileHandle, path: string): Promise<{ mode: number; text: string }> {
-  const { mode, uid, size } = await file.stat();
-  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusable(path, 'it is no file');
-  if (size > MOST_BYTES) throw unusable(path, 'it is larger than 1 MB');
-  const own = process.geteuid?.() ?? uid;
-  if (uid !== own && uid !== 0) throw unusable(path, `it belongs to another user (${uid})`);
-  if ((mode & 0o022) !== 0) throw unusable(path, `others can write to it; run: chmod go-w ${path}`);
-  return { mode, text: await file.readFile('utf8') };
-}
-
 function valuesIn(text: string, path: string): ConfigValues {
-  const lines = new LineCounter();
-  const document = parsedYaml(text, path, lines);
-  const parsed = configSchema.safeParse(toValue(document, path) ?? {});
+  const document = YamlDocument.parse(text);
+  if (!(document instanceof YamlDocument)) throw unusable(path, describeYamlProblem(document));
+  const parsed = configSchema.safeParse(document.value ?? {});
   if (parsed.success) return parsed.data;
   throw unusable(path, configProblems(parsed.error).join('; '));
-}
-
-function parsedYaml(text: string, path: string, lines: LineCounter): Document {
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
-  const [error] = document.errors;
-  if (!error) return document;
-  const [first = ''] = error.message.split('\n');
-  throw unusable(path, `line ${lines.linePos(error.pos[0]).line}: ${first}`);
-}
-
-function toValue(document: Document, path: string): unknown {
-  try {
-    return document.toJS({ maxAliasCount: MOST_ALIASES });
-  } catch (error) {
-    // Too many aliases, or more nesting than the stack holds.
-    throw unusable(path, error instanceof Error ? error.message : String(error), error);
-  }
 }
 
 function unusable(path: string, problem: string, cause?: unknown): CellaError {

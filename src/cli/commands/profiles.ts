@@ -1,7 +1,8 @@
 /** `cella profiles`: settings for coding agents, kept at a server by name and written in YAML. */
 
 import type { Command } from 'commander';
-import { LineCounter, parseDocument, stringify } from 'yaml';
+import { stringify } from 'yaml';
+import { YamlDocument } from '../../lib/yaml-document.ts';
 import type { Client } from '../../client/index.ts';
 import { type AgentProfile, parseProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -97,8 +98,6 @@ function holds({ systemPrompt, ...named }: AgentProfile): string {
   return [...(systemPrompt === undefined ? [] : ['a system prompt']), ...counted].join(', ') || 'nothing';
 }
 
-/** Of all that aliases stand for: a few lines of them can mean gigabytes. */
-const MOST_ALIASES = 100;
 const advice = 'Run `cella profiles set --help` to see one.';
 
 function readProfile(text: string, from: string): AgentProfile {
@@ -112,20 +111,11 @@ function readProfile(text: string, from: string): AgentProfile {
 }
 
 function valueIn(text: string, where: string): unknown {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
-  const [error] = document.errors;
-  if (error) {
-    const [first = ''] = error.message.split('\n');
-    throw new UsageError(`${where}, line ${lines.linePos(error.pos[0]).line}: ${first}`, advice);
-  }
-  try {
-    // An empty file is a profile with nothing in it.
-    return document.toJS({ maxAliasCount: MOST_ALIASES }) ?? {};
-  } catch (cause) {
-    // Too many aliases, or more nesting than the stack holds.
-    throw new UsageError(`${where}: ${cause instanceof Error ? cause.message : String(cause)}.`, advice);
-  }
+  const document = YamlDocument.parse(text);
+  // An empty file is a profile with nothing in it.
+  if (document instanceof YamlDocument) return document.value ?? {};
+  const at = document.line === undefined ? '' : `, line ${document.line}`;
+  throw new UsageError(`${where}${at}: ${document.reason}`, advice);
 }
 
 export const setHelp = `

@@ -1,7 +1,6 @@
 /** The template process, seen from the host: one warm interpreter that kernels of its kind are forked from. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

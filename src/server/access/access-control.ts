@@ -1,11 +1,11 @@
 /** Who may use the server: opens users, tokens, logins and the audit log, and makes the first user and its admin token. */
 
-import { constants, type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { systemCode } from '../../lib/errno.ts';
+import { makePrivateFolder, type OwnFile, readOwnFile, replacePrivateFile } from '../../lib/private-file.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
 import type { Clock, Storage, TrimLimits } from '../../storage/contract.ts';
-import { makeFolder, syncFolder } from '../../storage/file/durable-files.ts';
-import { guarded, systemCode } from '../../storage/file/file-errors.ts';
+import { guarded, storageFailed } from '../../storage/file/file-errors.ts';
 import { UserQuotas } from '../quotas/user-quotas.ts';
 import { RateLimiter, type RateOptions } from '../request-limits.ts';
 import { AuditLog } from './audit-log.ts';
@@ -119,7 +119,7 @@ export class AccessControl implements AsyncDisposable {
   }
 
   async prepare(dataDir: string): Promise<void> {
-    await guarded('use', dataDir, () => makeFolder(dataDir));
+    await guarded('use', dataDir, () => makePrivateFolder(dataDir));
     await this.users.prepare();
     const file = await readAdminToken(this.adminTokenPath);
     if (file.kind === 'private' && (await this.#isAdmin(file.token))) return;
@@ -148,7 +148,7 @@ export class AccessControl implements AsyncDisposable {
   }
 }
 
-const MOST_BYTES = 200;
+const MAX_TOKEN_BYTES = 200;
 
 /** `exposed`: others could have read it, so its token must not be used any more. */
 type AdminTokenFile =
@@ -159,43 +159,16 @@ type AdminTokenFile =
 const adminTokenPath = (dataDir: string): string => join(dataDir, 'admin-token');
 
 export async function readAdminToken(path: string): Promise<AdminTokenFile> {
-  const file = await openFile(path);
-  if (!file) return { kind: 'missing' };
-  try {
-    const { size, mode, uid } = await file.stat();
-    // Somebody else's file, a folder or a pipe is none; what is written takes its place, or says why it cannot.
-    const isOurs = (mode & constants.S_IFMT) === constants.S_IFREG && uid === process.geteuid?.();
-    if (!isOurs || size > MOST_BYTES) return { kind: 'missing' };
-    const token = (await file.readFile('utf8')).trim();
-    return { kind: (mode & 0o077) === 0 ? 'private' : 'exposed', token };
-  } finally {
-    await file.close();
-  }
+  const file = await readOwnFile(path, { maxBytes: MAX_TOKEN_BYTES }).catch((error): OwnFile => {
+    if (systemCode(error) === 'EACCES') return { kind: 'missing' };
+    throw storageFailed('read', path, error);
+  });
+  // Another user's file, a folder or a pipe counts as missing; what is written takes its place, or says why it cannot.
+  if (file.kind !== 'read') return { kind: 'missing' };
+  return { kind: (file.mode & 0o077) === 0 ? 'private' : 'exposed', token: file.text.trim() };
 }
 
 async function writeAdminToken(path: string, token: string): Promise<void> {
-  const fresh = join(dirname(path), '.admin-token.new');
-  await guarded('write', path, async () => {
-    await rm(fresh, { force: true });
-    const file = await open(fresh, 'wx', 0o600);
-    try {
-      await file.chmod(0o600);
-      await file.writeFile(`${token}\n`);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(fresh, path);
-    await syncFolder(dirname(path));
-  });
-}
-
-async function openFile(path: string): Promise<FileHandle | undefined> {
-  try {
-    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  } catch (error) {
-    const code = systemCode(error);
-    if (code === 'ENOENT' || code === 'ELOOP' || code === 'ENXIO' || code === 'EACCES') return undefined;
-    return guarded('read', path, () => Promise.reject(error));
-  }
+  const temporary = join(dirname(path), '.admin-token.new');
+  await guarded('write', path, () => replacePrivateFile(path, `${token}\n`, temporary));
 }

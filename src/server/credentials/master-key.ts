@@ -1,12 +1,13 @@
 /** The master key: from the environment or from a private file, rotated on request. Encrypts credentials (AES-256-GCM). */
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
-import { constants, type FileHandle, link, open, rename, rm } from 'node:fs/promises';
+import { link, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
+import { systemCode } from '../../lib/errno.ts';
+import { makePrivateFolder, readOwnFile, replacePrivateFile, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { makeFolder, syncFolder, writeFileDurably } from '../../storage/file/durable-files.ts';
-import { guarded, systemCode } from '../../storage/file/file-errors.ts';
+import { guarded } from '../../storage/file/file-errors.ts';
 
 /** As CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY hold them. */
 export interface EnvironmentKeys {
@@ -90,7 +91,7 @@ function keyIn(variable: string, text: string): MasterKey {
 const invalid = (message: string): CellaError =>
   new CellaError('INVALID_OPTIONS', message, { advice: 'Correct the variable; see docs/gateway.md.' });
 
-const MOST_BYTES = 10_000;
+const MAX_KEY_FILE_BYTES = 10_000;
 
 export const keyFilePath = (dataDir: string): string => join(dataDir, 'master-key');
 
@@ -98,37 +99,44 @@ export const keyFilePath = (dataDir: string): string => join(dataDir, 'master-ke
 async function readOrMakeKeys(path: string): Promise<Buffer[]> {
   const there = await readKeys(path);
   if (there) return there;
-  await guarded('make', dirname(path), () => makeFolder(dirname(path)));
-  await withFresh(path, [newKey()], async (fresh) => {
-    try {
-      // Unlike a rename it never takes the place of one that somebody else has made meanwhile.
-      await link(fresh, path);
-    } catch (error) {
-      if (systemCode(error) !== 'EEXIST') throw error;
-    }
-  });
+  await guarded('make', dirname(path), () => makePrivateFolder(dirname(path)));
+  await guarded('write', path, () => createKeys(path, [newKey()]));
   const made = await readKeys(path);
   if (made) return made;
   throw unusable(path, 'it went away as soon as it was made');
 }
 
-async function replaceKeys(path: string, keys: readonly Buffer[]): Promise<void> {
-  await withFresh(path, keys, (fresh) => rename(fresh, path));
+/** Leaves a file alone that somebody else has made meanwhile: `link`, unlike `rename`, replaces nothing. */
+async function createKeys(path: string, keys: readonly Buffer[]): Promise<void> {
+  const temporary = temporaryPath(path);
+  try {
+    await writePrivateFile(temporary, linesOf(keys));
+    await link(temporary, path);
+    await syncFolder(dirname(path));
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+  } finally {
+    await rm(temporary, { force: true });
+  }
 }
+
+async function replaceKeys(path: string, keys: readonly Buffer[]): Promise<void> {
+  await guarded('write', path, () => replacePrivateFile(path, linesOf(keys), temporaryPath(path)));
+}
+
+const temporaryPath = (path: string): string => `${path}.${process.pid}-${randomBytes(6).toString('hex')}`;
+
+const linesOf = (keys: readonly Buffer[]): string => keys.map((key) => `${key.toString('base64')}\n`).join('');
 
 const newKey = (): Buffer => randomBytes(KEY_BYTES);
 
 /** Undefined where there is no file. One that cannot be used is never replaced: it may be all that opens the rest. */
 async function readKeys(path: string): Promise<Buffer[] | undefined> {
-  const file = await openFile(path);
-  if (!file) return undefined;
-  await using held = file;
-  const { mode, uid, size } = await held.stat();
-  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusable(path, 'it is no file');
-  if (uid !== process.geteuid?.()) throw unusable(path, `it belongs to another user (${uid})`);
-  if ((mode & 0o077) !== 0) throw unusable(path, `others may read it; run: chmod 600 ${path}`);
-  if (size > MOST_BYTES) throw unusable(path, 'it is too large');
-  const keys = (await held.readFile('utf8')).split('\n').filter((line) => line.trim() !== '');
+  const file = await guarded('read', path, () => readOwnFile(path, { maxBytes: MAX_KEY_FILE_BYTES }));
+  if (file.kind === 'missing') return undefined;
+  if (file.kind === 'unusable') throw unusable(path, file.reason);
+  if ((file.mode & 0o077) !== 0) throw unusable(path, `others may read it; run: chmod 600 ${path}`);
+  const keys = file.text.split('\n').filter((line) => line.trim() !== '');
   const bytes = keys.map((line) => parseKey(line.trim()));
   const good = bytes.filter((key) => key !== undefined);
   if (good.length === 0 || good.length < bytes.length) throw unusable(path, 'it holds something that is no key');
@@ -141,30 +149,6 @@ function parseKey(text: string): Buffer | undefined {
   if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return undefined;
   const bytes = Buffer.from(text, 'base64');
   return bytes.length === KEY_BYTES ? bytes : undefined;
-}
-
-async function withFresh(path: string, keys: readonly Buffer[], put: (fresh: string) => Promise<void>): Promise<void> {
-  const fresh = `${path}.${process.pid}-${randomBytes(6).toString('hex')}`;
-  await guarded('write', path, async () => {
-    try {
-      await writeFileDurably(fresh, keys.map((key) => `${key.toString('base64')}\n`).join(''));
-      await put(fresh);
-      await syncFolder(dirname(path));
-    } finally {
-      await rm(fresh, { force: true });
-    }
-  });
-}
-
-async function openFile(path: string): Promise<FileHandle | undefined> {
-  try {
-    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  } catch (error) {
-    const code = systemCode(error);
-    if (code === 'ENOENT') return undefined;
-    if (code === 'ELOOP') throw unusable(path, 'it is a link');
-    return guarded('read', path, () => Promise.reject(error));
-  }
 }
 
 function unusable(path: string, why: string): CellaError {

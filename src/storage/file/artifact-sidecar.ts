@@ -5,10 +5,10 @@ import type { BigIntStats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { isStable } from '../../lib/private-file.ts';
 import { giveWay } from '../../lib/event-loop.ts';
 import { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import { factsByName } from '../media-types.ts';
-import { isStable } from './durable-files.ts';
 import { openRegularFile } from './regular-files.ts';
 
 /** `stamp` is the version of the file. While it matches, the checksum is still right. */

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
@@ -10,7 +11,6 @@ import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page }
 import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkStoredFacts, jsonLength } from '../validation.ts';
 import { fileVersion, infoOf, readSidecar, type SidecarEntry, sidecarPath, sidecarText } from './artifact-sidecar.ts';
-import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
 import { guarded, storageFailed } from './file-errors.ts';
 import type { FileLocks } from './locks.ts';
 import { FolderCount, listFiles, openRegularFile, pathOfName } from './regular-files.ts';
@@ -121,8 +121,8 @@ export class FileArtifacts implements ArtifactStore {
       const known = { ...facts, name, ...sum, createdAt: old?.known.createdAt ?? at, updatedAt: at };
       const about = sidecarPath(folder, name);
       const unfinishedAbout = await scrap.file();
-      await makeFolder(dirname(about));
-      await writeFileDurably(unfinishedAbout, sidecarText([known, ...(old ? [old.known] : [])]));
+      await makePrivateFolder(dirname(about));
+      await writePrivateFile(unfinishedAbout, sidecarText([known, ...(old ? [old.known] : [])]));
       await rename(unfinishedAbout, about);
       await syncFolder(dirname(about));
       await rename(unfinished, path);

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
@@ -11,7 +12,6 @@ import { folderName } from '../folder-name.ts';
 import { type StagedTarget, StagedWriter } from '../staged-writer.ts';
 import { checkManifest } from '../validation.ts';
 import { FileChunkWriter, readSegment, readSegments } from './chunks.ts';
-import { makeFolder, syncFolder, writeFileDurably } from './durable-files.ts';
 import { explain, guarded, storageFailed } from './file-errors.ts';
 import { openRegularFile } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
@@ -88,7 +88,7 @@ export class FileCheckpoints implements CheckpointStore {
     const before = (await this.#all(agentKey)).map(({ stored }) => (stored.kind === 'whole' ? stored.sequence : 0));
     await writeManifest(unfinished, manifest, 1 + Math.max(0, ...before));
     await syncFolder(unfinished);
-    await makeFolder(dirname(path));
+    await makePrivateFolder(dirname(path));
     await rename(unfinished, path).catch((cause) => {
       if (!['ENOTEMPTY', 'EEXIST'].includes(systemCode(cause) ?? '')) throw cause;
       throw new CellaError('STORAGE_FAILED', `Cannot store checkpoint ${manifest.id}: ${path} exists already.`, {
@@ -176,7 +176,7 @@ type StoredManifest =
 
 async function writeManifest(folder: string, manifest: Manifest, sequence: number): Promise<void> {
   const content = { ...manifest, sequence };
-  await writeFileDurably(fileIn(folder), `${JSON.stringify({ ...content, checksum: checksum(content) })}\n`);
+  await writePrivateFile(fileIn(folder), `${JSON.stringify({ ...content, checksum: checksum(content) })}\n`);
 }
 
 /** Whatever is there, this says what it is, and does not throw. */

@@ -3,8 +3,6 @@
 import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
-export { systemCode };
-
 const reasons: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full. Make room on it and try again',
   EDQUOT: 'the disk quota is used up. Make room and try again',

@@ -2,8 +2,8 @@
 
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makePrivateFolder } from '../../lib/private-file.ts';
 import { systemCode } from '../../lib/errno.ts';
-import { makeFolder } from './durable-files.ts';
 
 import type { Lifelines } from './process-liveness.ts';
 
@@ -21,7 +21,7 @@ export class StagingFolder {
   async make(): Promise<string> {
     const path = this.#name();
     this.#lifelines.check();
-    await makeFolder(this.folder);
+    await makePrivateFolder(this.folder);
     await mkdir(path, { mode: 0o700 });
     return path;
   }
@@ -30,14 +30,14 @@ export class StagingFolder {
   async file(): Promise<string> {
     const path = this.#name();
     this.#lifelines.check();
-    await makeFolder(this.folder);
+    await makePrivateFolder(this.folder);
     return path;
   }
 
   /** Renames a folder out of sight at once, then removes it. False if it is not there. */
   async discard(path: string): Promise<boolean> {
     this.#lifelines.check();
-    await makeFolder(this.folder);
+    await makePrivateFolder(this.folder);
     const scrap = this.#name();
     try {
       await rename(path, scrap);

@@ -4,6 +4,7 @@
  */
 
 import { join, resolve } from 'node:path';
+import { makePrivateFolder } from '../../lib/private-file.ts';
 import type { BootstrapConfig } from '../bootstrap-config.ts';
 import type { Clock, Lock, Storage } from '../contract.ts';
 import { folderName } from '../folder-name.ts';
@@ -11,7 +12,6 @@ import { checkScope, fencedStorage, ScopedStorage, type ScopedStores } from '../
 import { FileArtifacts } from './artifacts.ts';
 import { FileCheckpoints } from './checkpoints.ts';
 import { Database } from './database.ts';
-import { makeFolder } from './durable-files.ts';
 import { FileEventLog } from './event-log.ts';
 import { guarded } from './file-errors.ts';
 import { FileLocks } from './locks.ts';
@@ -118,7 +118,7 @@ export class FileStorage implements Storage {
   }
 
   async #prepare(): Promise<void> {
-    await guarded('use', this.path, () => makeFolder(join(this.path, 'checkpoints')));
+    await guarded('use', this.path, () => makePrivateFolder(join(this.path, 'checkpoints')));
     await this.#sweep().catch(() => {}); // what cannot be swept waits for the next time
   }
 

@@ -3,13 +3,13 @@
 import { createHash } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
 import { type FileHandle, link, lstat, rename, rm, unlink } from 'node:fs/promises';
+import { isStable, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { systemCode } from '../../lib/errno.ts';
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';
 import { checkText, MOST_TEXT_BYTES } from '../validation.ts';
-import { isStable, syncFolder, writeFileDurably } from './durable-files.ts';
 import { guarded } from './file-errors.ts';
 import { FolderCount, listFiles, type NamedFile, openRegularFile, pathOfName } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
@@ -64,7 +64,7 @@ export class FileTexts implements TextStore {
     return guarded('write', path, async () => {
       const unfinished = await scrap.file();
       try {
-        await writeFileDurably(unfinished, text);
+        await writePrivateFile(unfinished, text);
         if (ifAbsent) await link(unfinished, path);
         else await rename(unfinished, path);
       } catch (error) {
