@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { systemCode } from '../lib/errno.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
 import { raceAbort } from '../lib/abort.ts';
 import { answerFromProcess } from '../lib/deadline.ts';
@@ -217,7 +218,7 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
     signal.throwIfAborted();
     if (code !== 0) throw npmError(words, code === null ? `was ended by ${killedBy}` : `ended with ${code}`);
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') {
+    if (systemCode(cause) === 'ENOENT') {
       throw new CellaError('NPM_MISSING', `${npm} was not found.`, { cause });
     }
     throw cause;

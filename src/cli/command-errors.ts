@@ -1,6 +1,7 @@
 /** How a command fails: exit codes, the error of a wrong command line, and how every failure is worded and printed. */
 
 import { getSystemErrorMessage } from 'node:util';
+import { systemCode } from '../lib/errno.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import type { ResultEvent, Status } from '../protocol/execution-events.ts';
 import { escapeControlsKeepLines } from './format.ts';
@@ -48,7 +49,7 @@ export class UsageError extends Error {
 }
 
 function isBrokenPipe(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = systemCode(error);
   return code === 'EPIPE' || code === 'ERR_STREAM_DESTROYED' || code === 'ERR_STREAM_WRITE_AFTER_END';
 }
 

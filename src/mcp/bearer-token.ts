@@ -3,6 +3,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { systemCode } from '../lib/errno.ts';
 import { readOwnFile } from '../lib/private-file.ts';
 import { CellaError } from '../protocol/errors.ts';
 
@@ -30,7 +31,7 @@ export async function findToken({ given, file, dataDir }: BearerTokenSource): Pr
   try {
     await writeFile(own, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600, flag: 'wx' });
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw tokenError(own, error);
+    if (systemCode(error) !== 'EEXIST') throw tokenError(own, error);
   }
   return { value: await readTokenFile(own), where: own };
 }

@@ -1,6 +1,7 @@
 /** Asks which layers of isolation this machine has: Python tries each one for real and reports. */
 
 import { z } from 'zod';
+import { systemCode } from '../lib/errno.ts';
 import { describeRunFailure, kernelPackage, parseJson } from '../interpreter/find-python.ts';
 import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -48,7 +49,7 @@ async function reportOf(python: string): Promise<string> {
     const args = ['-I', '-X', 'utf8', kernelPackage(), 'detect', JSON.stringify({ uids: firstUids })];
     return await runProgram(python, args, DETECTION_MS);
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    const code = systemCode(cause);
     if (code === 'ENOENT' || code === 'EACCES') {
       throw new CellaError('PYTHON_NOT_FOUND', `${python} is not a program that this user can run.`, { cause });
     }

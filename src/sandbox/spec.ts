@@ -2,6 +2,7 @@
 
 import { accessSync, type BigIntStats, constants, readFileSync, realpathSync, statSync } from 'node:fs';
 import { z } from 'zod';
+import { systemCode } from '../lib/errno.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/sandbox-policy.ts';
 
@@ -116,7 +117,7 @@ export function checkFolderId(path: string, recorded: FolderId | undefined): Fol
 
 /** Why a folder cannot be used, in words. */
 export function folderProblem(path: string, cause: unknown): string {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  const code = systemCode(cause);
   if (code === 'ENOENT' || code === 'ENOTDIR') return `there is no folder ${path}`;
   if (code === 'EEXIST') return `${path} is not a folder`;
   if (code === 'EACCES') return `this user may not open the folder ${path}`;

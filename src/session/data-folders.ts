@@ -13,6 +13,7 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { systemCode } from '../lib/errno.ts';
 import { isStable } from '../lib/private-file.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
@@ -80,7 +81,7 @@ export function claimKeyFolder(nobodys: string, own: string): boolean {
     renameSync(nobodys, own);
     return true;
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    const code = systemCode(cause);
     if (code === 'ENOTEMPTY' || code === 'EEXIST' || code === 'ENOTDIR') return false;
     throw cause;
   }

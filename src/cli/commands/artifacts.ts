@@ -6,6 +6,7 @@ import { open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Option } from 'commander';
+import { systemCode } from '../../lib/errno.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../../session/api.ts';
 import { Exit, UsageError } from '../command-errors.ts';
@@ -195,7 +196,7 @@ async function writeFile(path: string, chunks: AsyncIterable<Uint8Array>): Promi
     await rename(part, path);
   } catch (error) {
     await rm(part, { force: true });
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const code = systemCode(error) ?? '';
     if (!['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EROFS', 'ENOSPC'].includes(code)) throw error;
     throw new UsageError(`${path} cannot be written (${code}).`, 'Choose another file with --out.');
   }

@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import { systemCode } from '../../lib/errno.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { UsageError } from '../command-errors.ts';
 
@@ -124,7 +125,7 @@ async function readBytes(path: string, advice: string): Promise<Buffer> {
 }
 
 export function unreadable(path: string, error: unknown, advice: string): UsageError {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const code = systemCode(error) ?? '';
   return new UsageError(`${path} ${reasons[code] ?? `cannot be read (${code})`}.`, advice);
 }
 

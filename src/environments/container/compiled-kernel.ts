@@ -3,6 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { systemCode } from '../../lib/errno.ts';
 import { kernelPackage } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ImageProbeAnswer } from './image-python.ts';
@@ -66,7 +67,7 @@ export async function publish(staged: string, place: string): Promise<void> {
     await rename(staged, place);
   } catch (error) {
     await rm(staged, { recursive: true, force: true });
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = systemCode(error);
     if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
   }
 }

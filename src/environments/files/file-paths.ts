@@ -1,5 +1,6 @@
 /** Paths of files in a workspace as clients write them, and errors about them. */
 
+import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 const MOST_PARTS = 64;
@@ -67,7 +68,7 @@ export function folderReplaced(what: string, cause?: unknown): CellaError {
 /** What the operating system said, in words for whoever asked. */
 export function toFileError(path: string, error: unknown): unknown {
   if (error instanceof CellaError) return error;
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = systemCode(error);
   if (code === 'ENOENT') return missing(path);
   if (code === 'EXDEV') return invalidPath(path, 'it leads out of its folder', leadsOut);
   if (code === 'ELOOP') return invalidPath(path, 'it leads through too many links, or they lead nowhere');

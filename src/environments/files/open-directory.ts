@@ -5,6 +5,7 @@
 
 import { constants, type Stats } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
+import { systemCode } from '../../lib/errno.ts';
 import { folderIdOfStats, isSameFolder } from '../../sandbox/spec.ts';
 import { errorOf, folderReplaced } from './file-paths.ts';
 import type { FilesRoot } from './session-files.ts';
@@ -87,7 +88,7 @@ export class OpenDirectory implements AsyncDisposable {
     try {
       await mkdir(this.path(name), DIRECTORY_MODE);
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return;
+      if (systemCode(error) === 'EEXIST') return;
       throw error;
     }
     await using made = await open(this.path(name), DIRECTORY_FLAGS);

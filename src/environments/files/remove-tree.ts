@@ -4,6 +4,7 @@ import { hash, randomUUID } from 'node:crypto';
 import { opendir, readdir, realpath, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { systemCode } from '../../lib/errno.ts';
 import { invalidPath } from './file-paths.ts';
 import { OpenDirectory } from './open-directory.ts';
 
@@ -135,7 +136,7 @@ export async function removeTree(parent: OpenDirectory, name: Buffer, held = 0):
 
 /** Whether it says that something is not there. */
 export function isGone(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  return systemCode(error) === 'ENOENT';
 }
 
 /** Gives how many folders have come into `top` in place of what was in it. */

@@ -1,6 +1,7 @@
 /** The files of a session for its clients: list, read, write, move, delete and watch, in its workspace and nowhere else. */
 
 import type { FileHandle } from 'node:fs/promises';
+import { systemCode } from '../../lib/errno.ts';
 import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileChange } from '../../protocol/workspace-models.ts';
@@ -228,7 +229,7 @@ export async function listTree(files: Files, top: string, glob: Glob): Promise<F
 }
 
 function isSkipped(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = systemCode(error);
   return isGone(error) || code === 'ENOTDIR' || code === 'EXDEV' || code === 'ELOOP' || code === 'EACCES';
 }
 

@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
+import { systemCode } from '../../lib/errno.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { enterGroup, killTagged, killTree, newProcessTag, removeGroups, termTree } from '../../sandbox/process-tree.ts';
@@ -234,7 +235,7 @@ function outputOf(pipe: Readable | null, exited: Promise<ExecExit>): Readable {
 }
 
 function notStarted(program: string, error: unknown): CellaError {
-  const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  const missing = systemCode(error) === 'ENOENT';
   const reason = missing ? 'there is no such program' : error instanceof Error ? error.message : String(error);
   return new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${reason}.`, {
     cause: error,

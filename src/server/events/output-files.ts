@@ -3,6 +3,7 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
 import { newFileId } from '../ids.ts';
@@ -143,7 +144,7 @@ export class OutputFileWriter implements AsyncDisposable {
 async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
 function writeFailed(path: string, cause: unknown): CellaError {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  const code = systemCode(cause);
   const reason = code === 'ENOSPC' ? 'the disk is full' : String(cause);
   return new CellaError('STORAGE_FAILED', `Cannot write the output file ${path}: ${reason}.`, { cause });
 }
