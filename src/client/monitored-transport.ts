@@ -4,6 +4,7 @@
  * A request may take long, as code does, so silence alone ends nothing: the client first asks the server for its health.
  */
 
+import { singleFlight } from '../lib/single-flight.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { aborted, type Socket, type Transport, type TransportRequest } from './transport.ts';
 
@@ -22,7 +23,8 @@ export interface Monitor {
 export class MonitoredTransport implements Transport {
   readonly #inner: Transport;
   readonly #silenceMs: number;
-  #asking: Promise<boolean> | undefined;
+  /** One question for all who wait. */
+  readonly #isThere = singleFlight(() => this.#ask());
 
   constructor(inner: Transport, silenceMs: number) {
     this.#inner = inner;
@@ -99,14 +101,6 @@ export class MonitoredTransport implements Transport {
     return new CellaError('SERVER_UNREACHABLE', message, {
       details: { where: this.address, refused: false, silent: true },
     });
-  }
-
-  /** One question for all who wait. */
-  #isThere(): Promise<boolean> {
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined;
-    });
-    return this.#asking;
   }
 
   async #ask(): Promise<boolean> {

@@ -4,6 +4,7 @@ import { access, constants, open, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
+import { MemoizedByKey } from '../lib/single-flight.ts';
 import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
@@ -88,16 +89,11 @@ async function isScript(path: string): Promise<boolean> {
   }
 }
 
-const knownFacts = new Map<string, Promise<InterpreterFacts>>();
+const knownFacts = new MemoizedByKey<string, InterpreterFacts>();
 
 /** Asks each interpreter once; a failure is not remembered, since the reader may mend it. */
 export function interpreterFacts(path: string): Promise<InterpreterFacts> {
-  const found = knownFacts.get(path);
-  if (found) return found;
-  const asked = probeFacts(path);
-  knownFacts.set(path, asked);
-  asked.catch(() => knownFacts.delete(path));
-  return asked;
+  return knownFacts.get(path, () => probeFacts(path));
 }
 
 async function probeFacts(path: string): Promise<InterpreterFacts> {
@@ -191,16 +187,11 @@ export function readProbeAnswer(text: string): HostInterpreter | undefined {
   return answer && { ...answer, platforms: [] };
 }
 
-const knownInterpreters = new Map<string, Promise<HostInterpreter>>();
+const knownInterpreters = new MemoizedByKey<string, HostInterpreter>();
 
 /** A failure is not remembered, since the reader may mend it. */
 export function probeInterpreter(python: string): Promise<HostInterpreter> {
-  const found = knownInterpreters.get(python);
-  if (found) return found;
-  const asked = runProbe(python);
-  knownInterpreters.set(python, asked);
-  asked.catch(() => knownInterpreters.delete(python));
-  return asked;
+  return knownInterpreters.get(python, () => runProbe(python));
 }
 
 async function runProbe(python: string): Promise<HostInterpreter> {

@@ -1,6 +1,7 @@
-/** Shares one result among all callers. */
+/** Shares one run of asynchronous work among all who ask for it. */
 
-export function lazy<T>(make: () => Promise<T>): () => Promise<T> {
+/** Runs `make` once and keeps its result. A failure is not kept: the next call tries again. */
+export function memoize<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {
     made ??= make().catch((error) => {
@@ -8,5 +9,32 @@ export function lazy<T>(make: () => Promise<T>): () => Promise<T> {
       throw error;
     });
     return made;
+  };
+}
+
+/** The same for each key. */
+export class MemoizedByKey<Key, Value> {
+  readonly #made = new Map<Key, Promise<Value>>();
+
+  get(key: Key, make: () => Promise<Value>): Promise<Value> {
+    const known = this.#made.get(key);
+    if (known) return known;
+    const making = make().catch((error) => {
+      this.#made.delete(key);
+      throw error;
+    });
+    this.#made.set(key, making);
+    return making;
+  }
+}
+
+/** Keeps nothing: who calls while the work runs gets its result, who calls later starts it again. */
+export function singleFlight<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+    return running;
   };
 }

@@ -2,6 +2,8 @@
 
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { withTimeout } from '../lib/deadline.ts';
+import { singleFlight } from '../lib/single-flight.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Storage } from '../storage/contract.ts';
 import { storageFailed } from '../storage/file/file-errors.ts';
@@ -23,7 +25,7 @@ export class StorageProbe {
   readonly #storage: Storage;
   readonly #dataDir: string;
   #last: Outcome | undefined;
-  #running: Promise<Outcome> | undefined;
+  readonly #writeOnce = singleFlight(() => this.#write());
 
   constructor(storage: Storage, dataDir: string) {
     this.#storage = storage;
@@ -39,19 +41,8 @@ export class StorageProbe {
   }
 
   async #probe(): Promise<Outcome> {
-    this.#running ??= this.#write().finally(() => {
-      this.#running = undefined;
-    });
-    const late = Promise.withResolvers<Outcome>();
-    const timer = setTimeout(() => {
-      const message = `The storage has not taken a small write for ${TIMEOUT_MS / 1000} s.`;
-      late.resolve({ at: performance.now(), failure: new CellaError('STORAGE_FAILED', message) });
-    }, TIMEOUT_MS);
-    try {
-      return await Promise.race([this.#running, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const message = `The storage has not taken a small write for ${TIMEOUT_MS / 1000} s.`;
+    return await withTimeout(this.#writeOnce(), TIMEOUT_MS, () => new CellaError('STORAGE_FAILED', message));
   }
 
   async #write(): Promise<Outcome> {

@@ -2,6 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
+import { MemoizedByKey } from '../lib/single-flight.ts';
 import { newProcessIdentity, processState } from '../lib/process-identity.ts';
 import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
@@ -302,17 +303,11 @@ function variables(): Record<string, string> {
   };
 }
 
-const located = new Map<string | undefined, Promise<string>>();
+const located = new MemoizedByKey<string | undefined, string>();
 
 export function locatePython(named: string | undefined): Promise<string> {
   const wanted = named ?? readProcessConfig().python;
-  let found = located.get(wanted);
-  if (!found) {
-    found = findPython(wanted);
-    located.set(wanted, found);
-    found.catch(() => located.delete(wanted));
-  }
-  return found;
+  return located.get(wanted, () => findPython(wanted));
 }
 
 /** What a machine lacks, and not what a caller did wrong. */

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { probeInterpreter } from '../interpreter/find-python.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
-import { lazy } from '../lib/single-flight.ts';
+import { memoize } from '../lib/single-flight.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { Deps } from '../namespaces/deps/deps.ts';
 import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/package-source.ts';
@@ -62,11 +62,11 @@ const REFUSALS: Partial<Record<ErrorCode, CodeRefusal['kind']>> = {
 export class SessionNamespaces implements NamespacesApi {
   readonly #options: SessionNamespacesOptions;
   readonly #ends = new AsyncDisposableStack();
-  readonly #openStorage = lazy(() => this.#borrowStorage());
-  readonly #openTools = lazy(() => this.#makeTools());
-  readonly #openSkills = lazy(() => this.#makeSkills());
-  readonly #openArtifacts = lazy(() => this.#makeArtifacts());
-  readonly #openDeps = lazy(() => this.#makeDeps());
+  readonly #openStorage = memoize(() => this.#borrowStorage());
+  readonly #openTools = memoize(() => this.#makeTools());
+  readonly #openSkills = memoize(() => this.#makeSkills());
+  readonly #openArtifacts = memoize(() => this.#makeArtifacts());
+  readonly #openDeps = memoize(() => this.#makeDeps());
 
   constructor(options: SessionNamespacesOptions) {
     this.#options = options;
@@ -136,11 +136,11 @@ export class SessionNamespaces implements NamespacesApi {
   /** For the code of one kernel. */
   handler(): CallHandler {
     let artifacts: Promise<{ readonly methods: HostMethods; closeAll(): Promise<void> }> | undefined;
-    const openHandles = lazy(async () => (await this.#openArtifacts()).methods());
+    const openHandles = memoize(async () => (await this.#openArtifacts()).methods());
     // Their schemas take longer to build than most calls.
-    const tools = lazy(async () => (await this.#openTools()).methods());
-    const skills = lazy(async () => (await this.#openSkills()).methods());
-    const deps = lazy(async () => (await this.#openDeps()).methods());
+    const tools = memoize(async () => (await this.#openTools()).methods());
+    const skills = memoize(async () => (await this.#openSkills()).methods());
+    const deps = memoize(async () => (await this.#openDeps()).methods());
     const methodsOf = async (namespace: string): Promise<HostMethods> => {
       if (namespace === 'tools') return await tools();
       if (namespace === 'skills') return await skills();

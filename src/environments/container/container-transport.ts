@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { singleFlight } from '../../lib/single-flight.ts';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import type { ProcessExit } from '../../kernel/kernel-connection.ts';
 import { withTimeout } from '../../lib/deadline.ts';
@@ -290,18 +291,11 @@ class FifoPool {
   readonly #folder: string;
   readonly #ready: number[] = [];
   #made = 0;
-  #making: Promise<void> | undefined;
+  /** Makes sure that there are some. */
+  readonly fill = singleFlight(() => this.#make());
 
   constructor(folder: string) {
     this.#folder = folder;
-  }
-
-  /** Makes sure that there are some. */
-  fill(): Promise<void> {
-    this.#making ??= this.#make().finally(() => {
-      this.#making = undefined;
-    });
-    return this.#making;
   }
 
   /** A pair with our ends open: whoever opens the others does not wait. */

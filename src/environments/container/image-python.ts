@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { parseJson, TAG_PROGRAM } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
@@ -63,7 +64,7 @@ const KeptFacts = z.object({
   }),
 });
 
-const knownImages = new Map<string, Promise<ImageFacts>>();
+const knownImages = new MemoizedByKey<string, ImageFacts>();
 /** Folders that containers of this process may have before them. */
 const usedCopies = new Set<string>();
 
@@ -83,11 +84,7 @@ export async function imageFacts(
 ): Promise<ImageFacts> {
   const found = await findImage(engine, name, options.signal);
   const key = JSON.stringify([engine.address, found.id, dataDir]);
-  const asked = knownImages.get(key) ?? findFacts(engine, found, name ?? DEFAULT_IMAGE, dataDir, options);
-  knownImages.set(key, asked);
-  // The reader may mend it.
-  asked.catch(() => knownImages.delete(key));
-  return await asked;
+  return await knownImages.get(key, () => findFacts(engine, found, name ?? DEFAULT_IMAGE, dataDir, options));
 }
 
 type FoundImage = Pick<ImageFacts, 'id' | 'volumes'>;

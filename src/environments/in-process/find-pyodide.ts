@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { memoize } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type CompiledCode, wasm } from './worker/emscripten.ts';
 
@@ -18,16 +19,12 @@ export interface Pyodide {
   readonly wasm: CompiledCode;
 }
 
-let knownPyodide: Promise<Pyodide> | undefined;
-
-export function findPyodide(): Promise<Pyodide> {
-  knownPyodide ??= readPyodide().catch((cause: unknown) => {
-    knownPyodide = undefined;
+export const findPyodide: () => Promise<Pyodide> = memoize(() =>
+  readPyodide().catch((cause: unknown) => {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new CellaError('TEMPLATE_FAILED', `The package pyodide cannot be used: ${why}. Run: npm ci`, { cause });
-  });
-  return knownPyodide;
-}
+  }),
+);
 
 async function readPyodide(): Promise<Pyodide> {
   const folder = fileURLToPath(new URL('./', import.meta.resolve('pyodide')));

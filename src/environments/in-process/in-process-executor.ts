@@ -1,5 +1,6 @@
 /** The in-process executor: CPython in WebAssembly (Pyodide), one worker thread per kernel. No security boundary: for trusted code only. */
 
+import { memoize } from '../../lib/single-flight.ts';
 import { kernelPackage } from '../../interpreter/find-python.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
 import { IN_PROCESS_CAPABILITIES } from '../../protocol/enums.ts';
@@ -36,7 +37,7 @@ export class InProcessExecutor implements Executor {
   readonly #config: InProcessConfig;
   readonly spares = new SparePool(() => this.#live());
   readonly #hosts = new Set<PyodideHost>();
-  #workshop: Promise<SpareFactory> | undefined;
+  readonly #factory = memoize(() => this.#begin());
   #closed = false;
 
   constructor(config: InProcessConfig) {
@@ -60,12 +61,7 @@ export class InProcessExecutor implements Executor {
 
   #live(): Promise<SpareFactory> {
     if (this.#closed) return Promise.reject(closed());
-    this.#workshop ??= this.#begin().catch((error: unknown) => {
-      // Whoever asks next tries again.
-      this.#workshop = undefined;
-      throw error;
-    });
-    return this.#workshop;
+    return this.#factory();
   }
 
   async #begin(): Promise<SpareFactory> {

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Pyodide } from './find-pyodide.ts';
 import type { MemoryImageTask, WorkerMessage } from './worker/worker-messages.ts';
@@ -18,16 +19,12 @@ interface MemoryImageOptions {
 }
 
 /** Of this host: the same for every data folder. */
-const knownImages = new Map<string, Promise<SharedArrayBuffer>>();
+const knownImages = new MemoizedByKey<string, SharedArrayBuffer>();
 
 /** From the data folder where there is a whole one; else it is made, and kept there if that can be done. */
 export async function memoryImageFor(settings: MemoryImageOptions): Promise<SharedArrayBuffer> {
   const key = await imageKey(settings);
-  const found = knownImages.get(key) ?? readOrMake(settings, key);
-  knownImages.set(key, found);
-  // Whoever asks next tries again.
-  found.catch(() => knownImages.delete(key));
-  return await found;
+  return await knownImages.get(key, () => readOrMake(settings, key));
 }
 
 async function readOrMake(settings: MemoryImageOptions, key: string): Promise<SharedArrayBuffer> {

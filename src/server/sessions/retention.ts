@@ -1,6 +1,7 @@
 /** Trims the events, files and requests of sessions by age and size, never while code runs whose events they are. */
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { singleFlight } from '../../lib/single-flight.ts';
 import { giveWay } from '../../lib/event-loop.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { writeRecoveryPosition } from '../events/log-recovery.ts';
@@ -26,7 +27,8 @@ interface SessionRetentionParts {
 
 export class SessionRetention {
   readonly #parts: SessionRetentionParts;
-  #applying: Promise<void> | undefined;
+  /** Trims the log, the files and the requests. */
+  readonly apply = singleFlight(() => this.#parts.runExclusive(() => this.#applyNow()));
   /** How much had been written then. */
   #appliedAt = 0;
   #savedPosition: number;
@@ -34,16 +36,6 @@ export class SessionRetention {
   constructor(parts: SessionRetentionParts) {
     this.#parts = parts;
     this.#savedPosition = parts.log.state.last;
-  }
-
-  /** Trims the log, the files and the requests. */
-  apply(): Promise<void> {
-    this.#applying ??= this.#parts
-      .runExclusive(() => this.#applyNow())
-      .finally(() => {
-        this.#applying = undefined;
-      });
-    return this.#applying;
   }
 
   async afterExecution(): Promise<void> {
