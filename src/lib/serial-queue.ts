@@ -42,3 +42,18 @@ export class SerialQueue {
     return turn;
   }
 }
+
+/** A serial queue for each key. Those that are idle take no memory. */
+export class KeyedSerialQueue<Key> {
+  readonly #queues = new Map<Key, SerialQueue>();
+
+  async run<T>(key: Key, work: () => Promise<T>): Promise<T> {
+    const queue = this.#queues.get(key) ?? new SerialQueue();
+    this.#queues.set(key, queue);
+    try {
+      return await queue.run(work);
+    } finally {
+      if (queue.free && this.#queues.get(key) === queue) this.#queues.delete(key);
+    }
+  }
+}

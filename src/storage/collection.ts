@@ -32,6 +32,29 @@ export class Collection<T> {
     return { id, revision, value: this.#cache.get(id, revision, () => this.#parse(id, found.value)) };
   }
 
+  /** As `get`, but undefined also where it is damaged. */
+  async tryGet(id: string): Promise<Found<T> | undefined> {
+    try {
+      return await this.get(id);
+    } catch (error) {
+      if (error instanceof CellaError && error.details.collection !== undefined) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Writes what `change` makes of what is there, and gives it back. If another write comes first, `change` is applied to
+   * its result. Nothing is written if it gives undefined.
+   */
+  async update(id: string, change: (there: T | undefined) => T | undefined): Promise<T | undefined> {
+    for (;;) {
+      const found = await this.get(id);
+      const next = change(found?.value);
+      if (next === undefined) return undefined;
+      if ((await this.put(id, next, { ifRevision: found?.revision ?? 0 })) !== undefined) return next;
+    }
+  }
+
   put(id: string, value: T, condition?: DocumentCondition): Promise<number | undefined> {
     return this.#documents.put(this.#name, id, value, condition);
   }

@@ -1,5 +1,6 @@
 /** The artifacts of a storage: bytes of any size by name, for host callers and for kernels. */
 
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../../storage/contract.ts';
@@ -126,7 +127,7 @@ export class BoundedWriter implements ArtifactWriter {
   readonly #limitBytes: number;
   #written = 0;
   /** Those who write at once wait for each other: the bytes lie in the order of the calls. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   #failure: unknown;
 
   constructor(name: string, writer: ArtifactWriter, limitBytes: number) {
@@ -152,9 +153,7 @@ export class BoundedWriter implements ArtifactWriter {
   }
 
   abort(): Promise<void> {
-    const aborted = this.#turn.then(() => this.#writer.abort());
-    this.#turn = aborted.catch(() => undefined);
-    return aborted;
+    return this.#queue.run(() => this.#writer.abort());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -163,7 +162,7 @@ export class BoundedWriter implements ArtifactWriter {
 
   /** After a failure nothing more is written: the artifact must not have a gap. */
   #next<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(async () => {
+    return this.#queue.run(async () => {
       if (this.#failure !== undefined) throw this.#failure;
       try {
         return await work();
@@ -172,8 +171,6 @@ export class BoundedWriter implements ArtifactWriter {
         throw error;
       }
     });
-    this.#turn = done.catch(() => undefined);
-    return done;
   }
 
   #tooLarge(): CellaError {

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import { packageFile } from '../../interpreter/package-file.ts';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
@@ -42,7 +43,7 @@ export class PythonSkillReader implements SkillParser {
   readonly #idleMs: number;
   #interpreter: Promise<string | undefined> | undefined;
   #helper: ParserHelper | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -55,16 +56,13 @@ export class PythonSkillReader implements SkillParser {
   }
 
   parse(source: string): Promise<ParsedSource> {
-    const reading = this.#turn.then(() => (this.#keep ? this.#readOnce(source) : this.#read(source)));
-    // The next in line does not care how this one ended.
-    this.#turn = reading.catch(() => undefined);
-    return reading;
+    return this.#queue.run(() => (this.#keep ? this.#readOnce(source) : this.#read(source)));
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#idle);
-    await this.#turn;
+    await this.#queue.idle();
     await this.#dismiss();
   }
 

@@ -173,11 +173,7 @@ export class SessionTokens {
 
   /** Does not bring a revoked token back. */
   async #count(id: string, uses: number): Promise<void> {
-    for (let found = await this.#tokens.get(id); found; found = await this.#tokens.get(id)) {
-      const { value, revision } = found;
-      const counted = { ...value, uses: value.uses + uses };
-      if ((await this.#tokens.put(id, counted, { ifRevision: revision })) !== undefined) return;
-    }
+    await this.#tokens.update(id, (there) => there && { ...there, uses: there.uses + uses });
   }
 
   async #isEnabled(userId: string): Promise<boolean> {

@@ -66,13 +66,15 @@ export class UserStore {
   async update(by: Principal, nameOrId: string, input: UpdateUser): Promise<User> {
     requireScope(by, 'admin');
     const changes = parseInput(UpdateUser, input, 'user');
-    for (;;) {
-      const { id, revision, value } = await this.#need(nameOrId);
-      if (value.id === LOCAL && (changes.disabled || (changes.role ?? 'admin') !== 'admin')) throw untouchable();
-      const user: User = { ...value, ...given(changes), updatedAt: this.#clock() };
-      // If another change came first, this one is applied to its result.
-      if ((await this.#users.put(id, user, { ifRevision: revision })) !== undefined) return user;
-    }
+    const { id } = await this.#need(nameOrId);
+    const changed = await this.#users.update(id, (user) => {
+      if (!user || !isNamed(user, nameOrId)) throw notFound(nameOrId);
+      if (user.id === LOCAL && (changes.disabled || (changes.role ?? 'admin') !== 'admin')) throw untouchable();
+      const { role = user.role, disabled = user.disabled, quotas = user.quotas } = changes;
+      return { ...user, role, disabled, quotas, updatedAt: this.#clock() };
+    });
+    if (!changed) throw notFound(nameOrId);
+    return changed;
   }
 
   /** For `admin`. Also deletes the tokens and logins of the user. The caller deletes its sessions first. `local` stays. */
@@ -96,39 +98,32 @@ export class UserStore {
     const rest = { role: 'admin', disabled: false, quotas: {}, createdAt: at, updatedAt: at } as const;
     const local: User = { id: LOCAL, name: LOCAL, ...rest };
     await this.#users.put(LOCAL, local, { ifRevision: 0 });
-    const usable = await this.find(LOCAL).catch(ifDamaged);
+    const usable = await this.#users.tryGet(LOCAL);
     if (!usable) await this.#users.put(LOCAL, local);
   }
 
   async #need(nameOrId: string): Promise<Found<User>> {
     const found = await this.#find(nameOrId);
     if (found) return found;
-    throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(nameOrId.slice(0, 100))}.`, {
-      advice: 'See them with `cella users list`, or GET /v1/users; `cella users add` makes one.',
-    });
+    throw notFound(nameOrId);
   }
 
   async #find(nameOrId: string): Promise<Found<User> | undefined> {
-    const isId = UserId.safeParse(nameOrId).success;
-    if (!isId && !UserName.safeParse(nameOrId).success) return undefined;
+    if (!UserId.safeParse(nameOrId).success && !UserName.safeParse(nameOrId).success) return undefined;
     const found = await this.#users.get(nameOrId.split('~', 1)[0] ?? '');
-    // The name may have been given to another user since.
-    return isId && found?.value.id !== nameOrId ? undefined : found;
+    return found && isNamed(found.value, nameOrId) ? found : undefined;
   }
 }
 
-/** Without undefined values, which would overwrite what is there. */
-function given({ role, disabled, quotas }: UpdateUser): Partial<User> {
-  return {
-    ...(role === undefined ? {} : { role }),
-    ...(disabled === undefined ? {} : { disabled }),
-    ...(quotas === undefined ? {} : { quotas }),
-  };
+/** The name of an id may have been given to another user since. */
+function isNamed({ id }: User, nameOrId: string): boolean {
+  return id === nameOrId || !UserId.safeParse(nameOrId).success;
 }
 
-function ifDamaged(error: unknown): undefined {
-  if (error instanceof CellaError && error.details.collection !== undefined) return undefined;
-  throw error;
+function notFound(nameOrId: string): CellaError {
+  return new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(nameOrId.slice(0, 100))}.`, {
+    advice: 'See them with `cella users list`, or GET /v1/users; `cella users add` makes one.',
+  });
 }
 
 const untouchable = (): CellaError =>

@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import {
   type CredentialInfo,
   CredentialValue,
@@ -44,7 +45,7 @@ export class CredentialStore {
   readonly #keys: Keyring;
   readonly #clock: Clock;
   /** Nothing is encrypted under a key that a rotation is about to forget. */
-  #before: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   constructor({ documents, users, dataDir, masterKey, clock = Date.now }: CredentialOptions) {
     this.#stored = new Collection(documents, 'credentials', Stored);
@@ -57,7 +58,7 @@ export class CredentialStore {
   async set(by: Principal, provider: Provider, value: string, user = by.userName): Promise<CredentialInfo> {
     const { id: userId } = await this.#of(by, user);
     const text = parseInput(CredentialValue, value, 'credential');
-    return await this.#inTurn(() => this.#set(userId, provider, text));
+    return await this.#queue.run(() => this.#set(userId, provider, text));
   }
 
   async list(by: Principal, user = by.userName): Promise<CredentialInfo[]> {
@@ -87,19 +88,19 @@ export class CredentialStore {
    */
   async rotate(by: Principal): Promise<Rotation> {
     requireScope(by, 'admin');
-    return await this.#inTurn(() => this.#rotate());
+    return await this.#queue.run(() => this.#rotate());
   }
 
   async forgetUser(userId: string): Promise<void> {
-    const { items } = await this.#stored.page({ prefix: idOf(userId, '') });
-    for (const { id } of items) await this.#stored.delete(id);
+    await this.#stored.deleteAll(idOf(userId, ''));
   }
 
   async #set(userId: string, provider: Provider, text: string): Promise<CredentialInfo> {
     const sealed = seal(text, await this.#keys.current(), { userId, name: provider });
     for (;;) {
       const id = idOf(userId, provider);
-      const before = await this.#stored.get(id).catch(ifDamaged);
+      // A damaged one can be set again.
+      const before = await this.#stored.tryGet(id);
       const updatedAt = this.#clock();
       const stored: Stored = { userId, provider, sealed, createdAt: before?.value.createdAt ?? updatedAt, updatedAt };
       const made = await this.#stored.put(id, stored, before ? { ifRevision: before.revision } : {});
@@ -119,12 +120,6 @@ export class CredentialStore {
     // An older key may yet be needed for those.
     if (left.length === 0) await this.#keys.prune();
     return { rotated, left };
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#before.then(work);
-    this.#before = done.catch(() => {}); // told to whoever waits for it
-    return done;
   }
 
   async #of(by: Principal, user: string): Promise<{ readonly id: string }> {
@@ -161,12 +156,6 @@ const idOf = (userId: string, provider: string): string => `${userId}/${provider
 
 function infoOf({ userId, provider, createdAt, updatedAt }: Stored): CredentialInfo {
   return { provider, userId, userName: userId.split('~', 1)[0] ?? '', createdAt, updatedAt };
-}
-
-/** A damaged one can be set again. */
-function ifDamaged(error: unknown): undefined {
-  if (error instanceof CellaError && error.details.collection !== undefined) return undefined;
-  throw error;
 }
 
 function missing(userId: string, provider: Provider): CellaError {

@@ -1,5 +1,6 @@
 /** What was used of models, by session, and by user and day: durable, and the same for all servers of a storage. */
 
+import { KeyedSerialQueue } from '../../lib/serial-queue.ts';
 import { type DayUsage, ModelUsage, type TokenUsage, type UsageCounts } from '../../protocol/turn.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
@@ -24,7 +25,7 @@ export class UsageLedger {
   readonly #kept: Collection<ModelUsage>;
   readonly #clock: Clock;
   /** One write at a time for each of them; other servers are waited for by trying again. */
-  readonly #writing = new Map<string, Promise<void>>();
+  readonly #writing = new KeyedSerialQueue<string>();
   /** What could not be written. No sum is told without it: whoever could fill a disk would use what nobody counts. */
   readonly #owed = new Map<string, ModelUsage>();
 
@@ -56,7 +57,7 @@ export class UsageLedger {
     const prefix = ofUser(userId, '');
     for (const id of this.#owedUnder(prefix)) await this.#inTurn(id, unused);
     const found: DayUsage[] = [];
-    for await (const { id, value } of this.#under(prefix)) {
+    for await (const { id, value } of this.#kept.all(prefix)) {
       const day = id.slice(prefix.length);
       if (day >= since) found.push({ day, ...value });
     }
@@ -77,7 +78,7 @@ export class UsageLedger {
   async forgetUser(userId: string): Promise<void> {
     const prefix = ofUser(userId, '');
     for (const id of this.#owedUnder(prefix)) this.#owed.delete(id);
-    for await (const { id } of this.#under(prefix)) await this.#kept.delete(id);
+    await this.#kept.deleteAll(prefix);
   }
 
   #owedUnder(prefix: string): string[] {
@@ -90,40 +91,17 @@ export class UsageLedger {
   }
 
   #inTurn(id: string, more: ModelUsage): Promise<void> {
-    const before = this.#writing.get(id) ?? Promise.resolve();
-    const done = before.catch(() => {}).then(() => this.#write(id, more)); // told to whoever waited for it
-    this.#writing.set(id, done);
-    const forget = () => {
-      if (this.#writing.get(id) === done) this.#writing.delete(id);
-    };
-    done.then(forget, forget);
-    return done;
+    return this.#writing.run(id, () => this.#write(id, more));
   }
 
   async #write(id: string, more: ModelUsage): Promise<void> {
     const all = plus(this.#owed.get(id) ?? unused, more);
     try {
-      for (;;) {
-        const found = await this.#kept.get(id);
-        const whole = plus(found?.value ?? unused, all);
-        if ((await this.#kept.put(id, whole, { ifRevision: found?.revision ?? 0 })) !== undefined) break;
-      }
+      await this.#kept.update(id, (there = unused) => plus(there, all));
       this.#owed.delete(id);
     } catch (error) {
       this.#owed.set(id, all);
       throw error;
-    }
-  }
-
-  async *#under(prefix: string) {
-    for (let after: string | undefined = ''; after !== undefined; ) {
-      const page: Awaited<ReturnType<Collection<ModelUsage>['page']>> = await this.#kept.page({
-        prefix,
-        after,
-        limit: 200,
-      });
-      yield* page.items;
-      after = page.next;
     }
   }
 }

@@ -1,5 +1,6 @@
 /** Whether a user may have one more live kernel and its memory. Checked before a kernel starts. */
 
+import { KeyedSerialQueue } from '../../lib/serial-queue.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
@@ -15,7 +16,7 @@ export class KernelQuota {
   /** By the id of a session: when it was admitted. */
   readonly #starting = new Map<string, number>();
   /** By user: checks run one after the other, so that two at once cannot both take the last place. */
-  readonly #checks = new Map<string, Promise<void>>();
+  readonly #checks = new KeyedSerialQueue<string>();
 
   constructor(quotas: AccessControl['quotas'], host: SessionManager) {
     this.#quotas = quotas;
@@ -42,14 +43,7 @@ export class KernelQuota {
     const { ownerId } = info;
     const { liveKernels, memoryMb } = await this.#quotas.limitsOf(ownerId);
     if (liveKernels === undefined && memoryMb === undefined) return;
-    const before = this.#checks.get(ownerId) ?? Promise.resolve();
-    const check = before.then(() => this.#check(info));
-    const over = check.catch(() => {}); // the caller gets it
-    this.#checks.set(ownerId, over);
-    void over.then(() => {
-      if (this.#checks.get(ownerId) === over) this.#checks.delete(ownerId);
-    });
-    await check;
+    await this.#checks.run(ownerId, () => this.#check(info));
   }
 
   async #check(info: CountedKernel): Promise<void> {

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { AgentProfile, type NamedProfile, ProfileName } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
+import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 
 const COLLECTION = 'agent-profiles';
@@ -14,24 +14,21 @@ const MOST_CHARACTERS = 900_000;
 const Stored = z.object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile });
 
 export class AgentProfiles {
-  readonly #documents: DocumentStore;
+  readonly #stored: Collection<NamedProfile>;
 
   constructor(documents: DocumentStore) {
-    this.#documents = documents;
+    this.#stored = new Collection(documents, COLLECTION, Stored);
   }
 
   async list(userId: string): Promise<NamedProfile[]> {
     const profiles: NamedProfile[] = [];
-    for await (const { value } of this.#every(userId)) {
-      const stored = Stored.safeParse(value);
-      if (stored.success) profiles.push(stored.data);
-    }
+    for await (const { value } of this.#stored.all(idOf(userId, ''))) profiles.push(value);
     return profiles;
   }
 
   async get(userId: string, name: string): Promise<NamedProfile> {
-    const stored = Stored.safeParse((await this.#documents.get(COLLECTION, idOf(userId, name)))?.value);
-    if (stored.success) return stored.data;
+    const found = await this.#stored.tryGet(idOf(userId, name));
+    if (found) return found.value;
     throw missing(name);
   }
 
@@ -47,22 +44,18 @@ export class AgentProfiles {
         advice: 'Delete one that is no longer needed.',
       });
     }
-    await this.#documents.put(COLLECTION, idOf(userId, name), stored);
+    await this.#stored.put(idOf(userId, name), stored);
     return stored;
   }
 
   async delete(userId: string, name: string): Promise<void> {
-    if (await this.#documents.delete(COLLECTION, idOf(userId, name))) return;
+    if (await this.#stored.delete(idOf(userId, name))) return;
     throw missing(name);
   }
 
   /** Deletes all profiles of a user. */
   async deleteAll(userId: string): Promise<void> {
-    for await (const { id } of this.#every(userId)) await this.#documents.delete(COLLECTION, id);
-  }
-
-  #every(userId: string): AsyncGenerator<EveryDocument> {
-    return everyDocument(this.#documents, COLLECTION, { prefix: idOf(userId, '') });
+    await this.#stored.deleteAll(idOf(userId, ''));
   }
 }
 

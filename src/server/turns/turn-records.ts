@@ -5,7 +5,7 @@ import { type Conversation, emptyConversation, reduceLogged } from '../../protoc
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import { isTurnOver, TurnInfo } from '../../protocol/turn.ts';
-import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
+import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore, TranscriptStore } from '../../storage/contract.ts';
 import type { LogState } from '../events/session-log.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
@@ -26,18 +26,18 @@ const TurnRecord = TurnInfo.extend({
 export type TurnRecord = z.infer<typeof TurnRecord>;
 
 export class TurnRecords {
-  readonly #documents: DocumentStore;
+  readonly #records: Collection<TurnRecord>;
   readonly #sessionId: string;
   #since = 0;
 
   constructor(documents: DocumentStore, sessionId: string) {
-    this.#documents = documents;
+    this.#records = new Collection(documents, COLLECTION, TurnRecord);
     this.#sessionId = sessionId;
   }
 
   /** Durable when it resolves. */
   async put(record: TurnRecord): Promise<void> {
-    await this.#documents.put(COLLECTION, this.#id(record.id), record);
+    await this.#records.put(this.#id(record.id), record);
   }
 
   /** Adds a new record, and now and then deletes the oldest. */
@@ -45,14 +45,12 @@ export class TurnRecords {
     await this.put(record);
     if (++this.#since < SLACK) return;
     this.#since = 0;
-    const ids = (await this.#all()).filter(isTurnOver).map(({ id }) => id);
+    const ids = (await this.all()).filter(isTurnOver).map(({ id }) => id);
     for (const id of ids.slice(0, Math.max(0, ids.length - MOST_RECORDS))) await this.delete(id);
   }
 
   async find(turn: string): Promise<TurnRecord | undefined> {
-    const document = await this.#documents.get(COLLECTION, this.#id(turn));
-    const record = TurnRecord.safeParse(document?.value);
-    return record.success ? record.data : undefined;
+    return (await this.#records.tryGet(this.#id(turn)))?.value;
   }
 
   async get(turn: string): Promise<TurnRecord> {
@@ -62,7 +60,7 @@ export class TurnRecords {
   }
 
   async byRequest(name: string): Promise<TurnRecord | undefined> {
-    return (await this.#all()).findLast(({ request }) => request === name);
+    return (await this.all()).findLast(({ request }) => request === name);
   }
 
   async page({
@@ -72,36 +70,25 @@ export class TurnRecords {
     readonly limit?: number;
     readonly before?: string | undefined;
   }): Promise<TurnPage> {
-    const older = (await this.#all()).filter(({ id }) => before === undefined || id < before).toReversed();
+    const older = (await this.all()).filter(({ id }) => before === undefined || id < before).toReversed();
     const turns = older.slice(0, limit).map(toTurnInfo);
     return { turns, ...(older.length > limit ? { next: turns.at(-1)?.id } : {}) };
   }
 
   /** Oldest first. */
-  all(): Promise<TurnRecord[]> {
-    return this.#all();
+  async all(): Promise<TurnRecord[]> {
+    const records: TurnRecord[] = [];
+    for await (const { value } of this.#records.all(this.#id(''))) records.push(value);
+    return records;
   }
 
   async delete(turn: string): Promise<void> {
-    await this.#documents.delete(COLLECTION, this.#id(turn));
+    await this.#records.delete(this.#id(turn));
   }
 
   /** Deletes all records of the session, also unreadable ones. */
   async remove(): Promise<void> {
-    for await (const { id } of this.#every()) await this.#documents.delete(COLLECTION, id);
-  }
-
-  async #all(): Promise<TurnRecord[]> {
-    const records: TurnRecord[] = [];
-    for await (const { value } of this.#every()) {
-      const record = TurnRecord.safeParse(value);
-      if (record.success) records.push(record.data);
-    }
-    return records;
-  }
-
-  #every(): AsyncGenerator<EveryDocument> {
-    return everyDocument(this.#documents, COLLECTION, { prefix: this.#id('') });
+    await this.#records.deleteAll(this.#id(''));
   }
 
   #id(turn: string): string {

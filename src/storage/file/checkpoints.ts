@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -20,7 +21,8 @@ export class FileCheckpoints implements CheckpointStore {
   readonly #folder: string;
   readonly #scrap: StagingFolder;
   readonly #writers = new Set<CheckpointWriter>();
-  #publishing: Promise<unknown> = Promise.resolve();
+  /** One at a time, so that each gets a place of its own in the order. */
+  readonly #publishing = new SerialQueue();
   #closed = false;
 
   constructor(folder: string, scrap: StagingFolder) {
@@ -31,7 +33,7 @@ export class FileCheckpoints implements CheckpointStore {
   async begin(agentKey: string): Promise<CheckpointWriter> {
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
     const unfinished = await guarded('begin a checkpoint in', this.#folder, () => this.#scrap.make());
-    const publish = (manifest: Manifest) => this.#inTurn(() => this.#publish(agentKey, unfinished, manifest));
+    const publish = (manifest: Manifest) => this.#publishing.run(() => this.#publish(agentKey, unfinished, manifest));
     const writer: CheckpointWriter = new StagedWriter(checkpointFolder(unfinished, publish), {
       what: 'checkpoint',
       onEnd: () => this.#writers.delete(writer),
@@ -97,13 +99,6 @@ export class FileCheckpoints implements CheckpointStore {
     });
     await syncFolder(dirname(path));
     await syncFolder(this.#folder);
-  }
-
-  /** One at a time, so that each gets a place of its own in the order. */
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#publishing.then(work);
-    this.#publishing = turn.catch(() => {});
-    return turn;
   }
 
   async #all(agentKey: string): Promise<{ name: string; stored: StoredManifest }[]> {
