@@ -14,9 +14,29 @@ export interface RateOptions {
   readonly elapsed?: () => number;
 }
 
-interface Bucket {
-  readonly left: number;
-  readonly at: number;
+/** Starts full, with `burst` tokens, and is filled at a constant rate. */
+class TokenBucket {
+  readonly #burst: number;
+  readonly #perSecond: number;
+  #left: number;
+  #filledAt: number;
+
+  constructor(burst: number, perSecond: number, now: number) {
+    this.#burst = burst;
+    this.#perSecond = perSecond;
+    this.#left = burst;
+    this.#filledAt = now;
+  }
+
+  /** Takes them and returns 0, or returns in how many milliseconds there will be enough. */
+  take(count: number, now: number): number {
+    const filled = (Math.max(0, now - this.#filledAt) / 1000) * this.#perSecond;
+    this.#left = Math.min(this.#burst, this.#left + filled);
+    this.#filledAt = now;
+    if (this.#left < count) return Math.ceil(((count - this.#left) / this.#perSecond) * 1000);
+    this.#left -= count;
+    return 0;
+  }
 }
 
 /** A token bucket per key, in the memory of this server. A bounded number of buckets is kept. */
@@ -25,7 +45,7 @@ export class RateLimiter {
   readonly #burst: number;
   readonly #what: string;
   readonly #elapsed: () => number;
-  readonly #buckets: BoundedMap<string, Bucket>;
+  readonly #buckets: BoundedMap<string, TokenBucket>;
 
   constructor({
     perSecond = 100,
@@ -50,56 +70,31 @@ export class RateLimiter {
    * request that costs more than a full bucket takes a full one.
    */
   admit(key: string, wanted = 1): void {
-    const cost = Math.min(wanted, this.#burst);
-    const at = this.#elapsed();
-    const before = this.#buckets.get(key) ?? { left: this.#burst, at };
-    const filled = (Math.max(0, at - before.at) / 1000) * this.#perSecond;
-    const left = Math.min(this.#burst, before.left + filled);
-    this.#buckets.set(key, { left: left < cost ? left : left - cost, at });
-    if (left >= cost) return;
-    const retryAfterMs = Math.ceil(((cost - left) / this.#perSecond) * 1000);
+    const now = this.#elapsed();
+    const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#burst, this.#perSecond, now);
+    // Also where it was there: the bucket that was set longest ago is the first to go.
+    this.#buckets.set(key, bucket);
+    const retryAfterMs = bucket.take(Math.min(wanted, this.#burst), now);
+    if (retryAfterMs === 0) return;
     throw new CellaError('RATE_LIMITED', `${this.#what}: try again in ${retryAfterMs} ms.`, {
       details: { retryAfterMs },
     });
   }
 }
 
-interface FrameBucket {
-  readonly most: number;
-  readonly perSecond: number;
-  left: number;
-  at: number;
-}
-
-const bucket = (most: number, perSecond: number): FrameBucket => ({ most, perSecond, left: most, at: 0 });
-
 /** How many frames one WebSocket client may send. */
 export class FrameRateLimit {
-  readonly #clock: () => number;
-  readonly #frames = bucket(2000, 1000);
-  readonly #control = bucket(1000, 50);
-
-  constructor(clock: () => number = () => performance.now()) {
-    this.#clock = clock;
-  }
+  readonly #frames = new TokenBucket(2000, 1000, performance.now());
+  readonly #control = new TokenBucket(1000, 50, performance.now());
 
   /** False if it is one too many. */
   frame(): boolean {
-    return this.#spend(this.#frames);
+    return this.#frames.take(1, performance.now()) === 0;
   }
 
   /** Pings and pongs. */
   control(): boolean {
-    return this.#spend(this.#control);
-  }
-
-  #spend(from: FrameBucket): boolean {
-    const now = this.#clock();
-    if (from.at > 0) from.left = Math.min(from.most, from.left + ((now - from.at) / 1000) * from.perSecond);
-    from.at = now;
-    if (from.left < 1) return false;
-    from.left -= 1;
-    return true;
+    return this.#control.take(1, performance.now()) === 0;
   }
 }
 
