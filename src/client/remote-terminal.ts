@@ -1,6 +1,7 @@
 /** A terminal of a session at a server: bytes both ways. Its program ends with the connection. */
 
 import type { z } from 'zod';
+import { AsyncQueue } from '../lib/async-queue.ts';
 import { onAbort } from '../lib/abort.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { OpenTerminal } from '../protocol/api/execution-routes.ts';
@@ -51,10 +52,7 @@ class RemoteTerminal implements Terminal {
   readonly opened: Promise<boolean>;
   readonly #socket: Socket;
   readonly #closed = Promise.withResolvers<void>();
-  readonly #waiting: Uint8Array[] = [];
-  #size = 0;
-  #over = false;
-  #wake = () => {};
+  readonly #output = new AsyncQueue<Uint8Array>();
   #typing: Promise<void> = Promise.resolve();
   #problem: CellaError | undefined;
 
@@ -71,7 +69,7 @@ class RemoteTerminal implements Terminal {
       open.resolve(false);
       exit.reject(problem);
       this.#closed.resolve();
-      this.#end();
+      this.#output.end();
     };
     const listening = link.monitor((problem) => {
       socket.close();
@@ -88,14 +86,14 @@ class RemoteTerminal implements Terminal {
     this.opened = open.promise;
     this.exited = exit.promise;
     this.exited.catch(() => {}); // told to whoever asks
-    this.output = this.#read();
+    this.output = this.#output;
   }
 
   write(data: Uint8Array | string): Promise<void> {
     this.#typing = this.#typing.then(async () => {
       for (const piece of typedPieces(data)) {
-        while (this.#socket.bufferedAmount > MOST_UNSENT && !this.#over) await moment();
-        if (this.#over) return;
+        while (this.#socket.bufferedAmount > MOST_UNSENT && !this.#output.ended) await moment();
+        if (this.#output.ended) return;
         this.#socket.send(piece);
       }
     });
@@ -104,7 +102,7 @@ class RemoteTerminal implements Terminal {
 
   resize(size: TerminalSize): void {
     const frame: z.infer<typeof TerminalClientFrame> = { type: 'resize', ...checkedTerminal(TerminalSize, size) };
-    if (!this.#over) this.#socket.send(JSON.stringify(frame));
+    if (!this.#output.ended) this.#socket.send(JSON.stringify(frame));
   }
 
   async close(): Promise<void> {
@@ -116,42 +114,18 @@ class RemoteTerminal implements Terminal {
     await this.close();
   }
 
-  async *#read(): AsyncGenerator<Uint8Array, void, undefined> {
-    for (;;) {
-      const chunk = this.#waiting.shift();
-      if (chunk) {
-        this.#size -= chunk.length;
-        yield chunk;
-      } else if (this.#over) return;
-      else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      }
-    }
-  }
-
   #show(chunk: Uint8Array): void {
-    if (this.#over) return;
-    this.#waiting.push(chunk);
-    this.#size += chunk.length;
-    if (this.#size > MOST_WAITING) {
-      this.#problem = new CellaError('CLIENT_TOO_SLOW', 'What the terminal shows was not read.');
-      this.#socket.close();
-      this.#end();
-    }
-    this.#wake();
+    this.#output.push(chunk, chunk.length);
+    if (this.#output.ended || this.#output.size <= MOST_WAITING) return;
+    this.#problem = new CellaError('CLIENT_TOO_SLOW', 'What the terminal shows was not read.');
+    this.#socket.close();
+    this.#output.end();
   }
 
   #hear(text: string, exited: (exit: TerminalExit) => void): void {
     const { data } = TerminalServerFrame.safeParse(tryParseJson(text));
     if (data?.type === 'error') this.#problem = errorFromBody(data.error);
     else if (data) exited('code' in data ? { code: data.code } : { signal: data.signal });
-  }
-
-  #end(): void {
-    this.#over = true;
-    this.#wake();
   }
 }
 

@@ -1,5 +1,6 @@
 /** Subscribes to the events of a session over a WebSocket, and resumes by sequence number after a broken connection. */
 
+import { AsyncQueue } from '../lib/async-queue.ts';
 import { onAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
@@ -116,11 +117,7 @@ interface SocketReaderOptions {
 class SocketReader {
   readonly #socket: Socket;
   readonly #reached: (frame: unknown) => void;
-  readonly #waiting: string[] = [];
-  #size = 0;
-  #over = false;
-  #why: CellaError | undefined;
-  #wake: () => void = () => {};
+  readonly #texts = new AsyncQueue<string>();
 
   constructor(socket: Socket, { link, signal, reached }: SocketReaderOptions) {
     this.#socket = socket;
@@ -128,7 +125,7 @@ class SocketReader {
     const aborting = onAbort(signal, () => socket.close());
     const listening = link.monitor((error) => {
       socket.close();
-      this.#end(error);
+      this.#texts.end(error);
     });
     socket.addEventListener('message', ({ data }) => {
       listening.alive();
@@ -138,49 +135,28 @@ class SocketReader {
     socket.addEventListener('close', ({ code }) => {
       aborting[Symbol.dispose]();
       listening.stop();
-      this.#end(endings.get(code)?.());
+      this.#texts.end(endings.get(code)?.());
     });
   }
 
   async *read(): AsyncGenerator<FeedItem, void, undefined> {
     try {
-      while (true) {
-        const text = this.#waiting.shift();
-        if (text !== undefined) {
-          this.#size -= text.length;
-          const value = tryParseJson(text);
-          if (OTHERS.has(Object(value).type)) this.#reached(value);
-          else yield parseResponse(FeedItem, value, 'ws');
-        } else if (this.#over) {
-          if (this.#why) throw this.#why;
-          return;
-        } else {
-          await new Promise<void>((resolve) => {
-            this.#wake = resolve;
-          });
-        }
+      for await (const text of this.#texts) {
+        const value = tryParseJson(text);
+        if (OTHERS.has(Object(value).type)) this.#reached(value);
+        else yield parseResponse(FeedItem, value, 'ws');
       }
     } finally {
       this.#socket.close();
     }
   }
 
-  #end(why: CellaError | undefined): void {
-    this.#why ??= why;
-    this.#over = true;
-    this.#wake();
-  }
-
   #take(text: string): void {
+    this.#texts.push(text, text.length);
+    if (this.#texts.ended || this.#texts.size <= MOST_WAITING) return;
     // What comes after it has no room comes again, by its number.
-    if (this.#over) return;
-    this.#waiting.push(text);
-    this.#size += text.length;
-    if (this.#size > MOST_WAITING) {
-      this.#over = true;
-      this.#socket.close();
-    }
-    this.#wake();
+    this.#texts.end();
+    this.#socket.close();
   }
 }
 

@@ -1,5 +1,6 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
+import { AsyncQueue } from '../lib/async-queue.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
@@ -30,7 +31,6 @@ import type {
   ToolsApi,
   Variable,
 } from './api.ts';
-import { BackgroundEvents } from './background-events.ts';
 import { answerInput, CellQueue, NO_OPTIONS } from './cell-queue.ts';
 import { dataFolder } from './data-folders.ts';
 import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './kernel-answers.ts';
@@ -51,6 +51,8 @@ import { acquireExecutor, storageFor, wakeSpares } from './shared-resources.ts';
 import { StoredSession } from './stored-session.ts';
 
 const OWN_WORKSPACE = 'workspace'; // in records, wherever the data folder is
+/** Of output that nobody has read; the newest is kept. */
+const MAX_BACKGROUND_BYTES = 1024 * 1024;
 
 interface SessionParts {
   readonly options: CheckedOptions;
@@ -68,7 +70,8 @@ export class Session implements SessionApi {
   readonly #manager: KernelManager;
   readonly #checkpoints: SessionCheckpoints;
   readonly #cells: CellQueue;
-  readonly #background = new BackgroundEvents();
+  /** Output that belongs to no running cell. */
+  readonly #background = new AsyncQueue<BackgroundEvent>({ dropAbove: MAX_BACKGROUND_BYTES });
   readonly #namespaces: SessionNamespaces;
   readonly #leaveWorkspace: () => void;
   #closing: Promise<void> | undefined;
@@ -385,7 +388,7 @@ export class Session implements SessionApi {
   }
 
   background(): AsyncIterable<BackgroundEvent> {
-    return this.#background.read();
+    return this.#background;
   }
 
   /** Has a live kernel find the packages as they are configured now, whoever has changed them. */
@@ -432,7 +435,7 @@ export class Session implements SessionApi {
       await this.#manager.queue.idle();
       await this.#manager.close(keep && !busy);
     } finally {
-      this.#background.close();
+      this.#background.end();
       this.#leaveWorkspace();
       this.#parts.releaseExecutor();
       await this.#namespaces.close();

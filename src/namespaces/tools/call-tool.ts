@@ -1,6 +1,7 @@
 /** Runs one call of a tool: bind the arguments, ask for approval, get the credentials, do the work. */
 
 import { createHash } from 'node:crypto';
+import { Semaphore } from '../../lib/semaphore.ts';
 import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
@@ -37,7 +38,7 @@ export interface ToolRuntime {
 export class ToolCaller {
   readonly #means: ToolRuntime;
   readonly #servers: McpServers;
-  readonly #slots = new CallSlots(MOST_AT_ONCE);
+  readonly #slots = new Semaphore(MOST_AT_ONCE);
 
   constructor(means: ToolRuntime, servers: McpServers) {
     this.#means = means;
@@ -64,7 +65,7 @@ export class ToolCaller {
     const given = await resolveEnvironment(tool.env, this.#means.credentials, tool.name);
     const runner = tool.runs_on === 'host' ? this.#means.host : this.#means.sandboxed;
     const { signal } = context;
-    return await this.#slots.use(signal, () => runCli({ callee, tool, argv, ...given, signal }, runner));
+    return await this.#slots.run(() => runCli({ callee, tool, argv, ...given, signal }, runner), signal);
   }
 
   async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
@@ -73,14 +74,14 @@ export class ToolCaller {
     await this.#approved(tool, call, bound.values, shownRequest(request, tool.auth), context);
     const auth = await authenticate(tool.auth, this.#means.credentials, tool.name);
     const { signal } = context;
-    return await this.#slots.use(signal, () => sendRequest(callee, tool, request, auth, signal));
+    return await this.#slots.run(() => sendRequest(callee, tool, request, auth, signal), signal);
   }
 
   async #callMcp(tool: McpTool, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
     const prepared = await this.#servers.prepare(tool, call.recipe, call, context.signal);
     const values = new Map(Object.entries(prepared.arguments));
     await this.#approved(tool, call, values, `${prepared.name} ${JSON.stringify(prepared.arguments)}`, context);
-    return await this.#slots.use(context.signal, () => this.#servers.call(prepared, context));
+    return await this.#slots.run(() => this.#servers.call(prepared, context), context.signal);
   }
 
   async #approved(
@@ -110,49 +111,4 @@ function signatureOf(tool: CliTool | HttpTool, recipe: string | undefined): Call
   const list = known.length === 0 ? 'It has none.' : `It has ${known.join(', ')}.`;
   const message = `tools.${tool.name} has no recipe ${JSON.stringify(recipe.slice(0, 80))}. ${list}`;
   throw new CellaError('TOOL_NOT_FOUND', message, { details: { tool: tool.name, known } });
-}
-
-/** Limits how many calls run at once; further calls wait. */
-export class CallSlots {
-  #free: number;
-  /** In order of arrival. Called with whether it got a slot. */
-  readonly #waiting = new Set<(got: boolean) => void>();
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  /** If the signal aborts while waiting, the work starts without a slot and reports the abort itself. */
-  async use<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const got = await this.#take(signal);
-    try {
-      return await work();
-    } finally {
-      if (got) this.#give();
-    }
-  }
-
-  async #take(signal: AbortSignal): Promise<boolean> {
-    if (signal.aborted) return false;
-    if (this.#free > 0) {
-      this.#free--;
-      return true;
-    }
-    return await new Promise<boolean>((resolve) => {
-      const stop = () => go(false);
-      const go = (got: boolean) => {
-        this.#waiting.delete(go);
-        signal.removeEventListener('abort', stop);
-        resolve(got);
-      };
-      this.#waiting.add(go);
-      signal.addEventListener('abort', stop);
-    });
-  }
-
-  #give(): void {
-    const [next] = this.#waiting;
-    if (next === undefined) this.#free++;
-    else next(true);
-  }
 }

@@ -1,6 +1,7 @@
 /** Streamed responses, as JSON lines or server-sent events: as fast as the client reads, while it may read. */
 
 import type { UnderlyingSource } from 'node:stream/web';
+import { AsyncQueue } from '../../lib/async-queue.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DepsLine } from '../../protocol/namespace-models.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
@@ -117,29 +118,10 @@ export async function withProgress(
 const MOST_WAITING = 100;
 
 async function* progressLines(work: DepsWork, signal: AbortSignal): AsyncGenerator<StreamedItem, void, undefined> {
-  const waiting: DepsLine[] = [];
-  let wake = () => {};
-  let over = false;
-  const onProgress = (text: string) => {
-    waiting.push({ type: 'progress', text });
-    if (waiting.length > MOST_WAITING) waiting.shift();
-    wake();
-  };
-  const done = work({ signal, onProgress }).finally(() => {
-    over = true;
-    wake();
-  });
-  done.catch(() => {}); // told as the last line
-  while (!over || waiting.length > 0) {
-    const line = waiting.shift();
-    if (line) yield { data: line };
-    else {
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-        if (over) resolve();
-      });
-    }
-  }
+  const lines = new AsyncQueue<DepsLine>({ dropAbove: MOST_WAITING });
+  const done = work({ signal, onProgress: (text) => lines.push({ type: 'progress', text }) });
+  done.catch(() => {}).finally(() => lines.end()); // a failure is the last line
+  for await (const line of lines) yield { data: line };
   try {
     yield { data: { type: 'result', result: await done } satisfies DepsLine };
   } catch (error) {

@@ -1,17 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { CallSlots } from './call-tool.ts';
+import { Semaphore } from './semaphore.ts';
 
 /** Everything that can go on has gone on. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
-const never = new AbortController().signal;
 
-describe('slots', () => {
-  it('let so many work at once, and the others in their order', async () => {
-    const slots = new CallSlots(2);
+describe('a semaphore', () => {
+  it('runs so many at once, and the others in their order', async () => {
+    const slots = new Semaphore(2);
     const begun: number[] = [];
     const ends = [0, 1, 2, 3].map(() => Promise.withResolvers<void>());
     const works = ends.map((end, index) =>
-      slots.use(never, async () => {
+      slots.run(async () => {
         begun.push(index);
         await end.promise;
         if (index === 1) throw new Error('failed');
@@ -28,16 +27,16 @@ describe('slots', () => {
     expect(begun).toEqual([0, 1, 2, 3]);
     for (const end of ends) end.resolve();
     await settled;
-    expect(await slots.use(never, async () => 'free')).toBe('free');
+    expect(await slots.run(async () => 'free')).toBe('free');
   });
 
-  it('let go of those who no longer wait, without a place in between', async () => {
-    const slots = new CallSlots(1);
+  it('lets go of those who no longer wait, without a free slot in between', async () => {
+    const slots = new Semaphore(1);
     const end = Promise.withResolvers<void>();
-    const first = slots.use(never, () => end.promise);
+    const first = slots.run(() => end.promise);
     const stop = new AbortController();
-    const stopped = slots.use(stop.signal, async () => stop.signal.aborted);
-    const third = slots.use(never, async () => 'third');
+    const stopped = slots.run(async () => stop.signal.aborted, stop.signal);
+    const third = slots.run(async () => 'third');
     stop.abort();
     expect(await stopped).toBe(true);
     let thirdDone = false;
