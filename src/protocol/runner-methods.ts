@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { AgentEvent, PermissionOutcome } from './agent-events.ts';
 import { AgentProfile } from './agent-profile.ts';
+import { providers } from './enums.ts';
 import type { RpcMethod, RpcNotification } from './rpc-message.ts';
 import {
   AgentFailure,
@@ -147,7 +148,7 @@ export const Shutdown = {
 /** The person's key for a provider. Refused where keys stay behind the gateway. */
 export const GetApiKey = {
   method: 'get_api_key',
-  params: z.object({ ...taskFields, provider: z.enum(['anthropic', 'openai', 'gemini']) }),
+  params: z.object({ ...taskFields, provider: z.enum(providers) }),
   result: z.object({ api_key: z.string().min(1), base_url: z.url() }),
 } as const satisfies RpcMethod;
 

@@ -4,6 +4,7 @@
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { providerAdapters } from './providers/all-providers.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../../storage/contract.ts';
@@ -16,7 +17,7 @@ import { CallTiming, type ChargingOptions, chargeCall } from './charging.ts';
 import type { Shape } from './field-check.ts';
 import { providerErrorEvent, sendProviderError, TurnErrors } from './gateway-errors.ts';
 import { type ModelRequest, readModelRequest } from './model-request.ts';
-import { errorFields, findProviderRoute, type ProviderRoute, providerOf, requestHeaders } from './provider-api.ts';
+import { findProviderRoute, type ProviderRoute, providerOf, requestHeaders } from './provider-api.ts';
 import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './response-reader.ts';
 import { isStream, relayResponse, responseKind } from './response-relay.ts';
 import { defaultUpstreamTimeouts, Upstream, type UpstreamTimeouts } from './upstream.ts';
@@ -219,10 +220,11 @@ export class ModelGateway implements AsyncDisposable {
   #readerOf({ route, streamed, good, status, ...parts }: Answered): AnswerReader {
     const { provider, fields } = route;
     const added = this.#parts.rules.addedFields(provider);
-    const rules = (shape: Shape) => ({ shape, added, anyCase: provider === 'gemini' });
+    const { anyCase, errorFields } = providerAdapters[provider];
+    const rules = (shape: Shape) => ({ shape, added, anyCase });
     if (streamed) return new EventReader({ ...parts, rules: rules(fields.event ?? fields.answer), mustEnd: good });
     if (good) return new JsonReader({ ...parts, rules: rules(fields.answer) });
-    return new ErrorReader({ ...parts, rules: rules(errorFields[provider]) }, { provider, status });
+    return new ErrorReader({ ...parts, rules: rules(errorFields) }, { provider, status });
   }
 }
 

@@ -1,5 +1,6 @@
 /** Which models agents may call, at which addresses and prices. Wrong settings keep the server from starting. */
 
+import { providerAdapters } from './providers/all-providers.ts';
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { GatewaySettings, providerToolModes } from '../../settings/server-config.ts';
@@ -18,12 +19,6 @@ export interface ModelPolicy {
   /** Of one session, for as long as there is it. */
   readonly session: { readonly usd?: number | undefined; readonly tokens?: number | undefined };
 }
-
-const defaults: Readonly<Record<Provider, string>> = {
-  anthropic: 'https://api.anthropic.com',
-  openai: 'https://api.openai.com',
-  gemini: 'https://generativelanguage.googleapis.com',
-};
 
 export function modelPolicy(settings: GatewaySettings = {}): ModelPolicy {
   const { keys = 'gateway', providers: given = [], models = [], prices = [], sessionUsd, sessionTokens } = settings;
@@ -47,19 +42,19 @@ export function modelPolicy(settings: GatewaySettings = {}): ModelPolicy {
 }
 
 function addressesOf(lines: readonly string[]): Record<Provider, URL> {
-  const texts = { ...defaults };
-  for (const line of lines) {
-    const { provider, text } = pair('--provider', line);
-    texts[provider] = text;
-  }
-  return { anthropic: addressOf(texts.anthropic), openai: addressOf(texts.openai), gemini: addressOf(texts.gemini) };
+  const given = new Map(lines.map((line) => pair('--provider', line)).map(({ provider, text }) => [provider, text]));
+  return forEachProvider((provider) => addressOf(given.get(provider) ?? providerAdapters[provider].address));
+}
+
+function forEachProvider<T>(make: (provider: Provider) => T): Record<Provider, T> {
+  return Object.fromEntries(providers.map((provider) => [provider, make(provider)])) as Record<Provider, T>;
 }
 
 /** What decides in the place of a person: an agent takes it for the permission that it has to ask for. */
 const VERDICT = /safeguard|verdict|approv|permission|consent|dangerous|auto-mode|afk-mode/i;
 
 function addedOf(lines: readonly string[]): Record<Provider, Set<string>> {
-  const added = { anthropic: new Set<string>(), openai: new Set<string>(), gemini: new Set<string>() };
+  const added = forEachProvider(() => new Set<string>());
   for (const line of lines) {
     const { provider, text } = pair('--provider-field', line);
     if (!/^[\w.@-]{1,100}$/.test(text))

@@ -7,7 +7,9 @@ import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FieldWatch, fields, refusedRequest } from './field-check.ts';
-import { type ApiFormat, checkBetas, type ProviderRoute } from './provider-api.ts';
+import { checkBetas, type ProviderRoute } from './provider-api.ts';
+import { providerAdapters } from './providers/all-providers.ts';
+import type { ApiFormat } from './providers/provider.ts';
 
 export interface ModelRequest {
   /** As it is sent on; undefined where there is none. */
@@ -52,7 +54,7 @@ export async function readModelRequest(
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalidBody('The body must be application/json.');
   const { added, mayReach } = rules;
   checkBetas(request.headers, added);
-  const anyCase = route.provider === 'gemini';
+  const { anyCase } = providerAdapters[route.provider];
   const watch = new FieldWatch({ shape: route.fields.request ?? fields(''), added, mayReach, anyCase });
   const members = await readMembers(request, rules, watch);
   const body = parseBody(members);

@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { messagesIn } from '../../../test/support/streamed-messages.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FieldWatch, type Shape } from './field-check.ts';
-import { type ApiFormat, findProviderRoute } from './provider-api.ts';
+import { findProviderRoute } from './provider-api.ts';
+import type { ApiFormat } from './providers/provider.ts';
 import { type AnswerReader, EventReader } from './response-reader.ts';
 import { UsageReader } from './usage-reader.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ApiFormat } from './provider-api.ts';
+import type { ApiFormat } from './providers/provider.ts';
 import { type AnswerReader, EventReader, JsonReader } from './response-reader.ts';
 import { UsageReader } from './usage-reader.ts';
 

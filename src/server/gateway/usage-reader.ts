@@ -1,6 +1,6 @@
 /** Reads what was used from the messages of an answer as they pass. */
 
-import type { ApiFormat } from './provider-api.ts';
+import { type ApiFormat } from './providers/provider.ts';
 import { readMessages } from './providers/anthropic.ts';
 import { readGemini } from './providers/gemini.ts';
 import { readChat, readResponses } from './providers/openai.ts';

@@ -41,12 +41,12 @@ export async function requests(): Promise<Target> {
       { file: 'server/gateway/field-check.ts', functions: [...FIELD_WATCH, 'refusedRequest'] },
       {
         file: 'server/gateway/provider-api.ts',
-        functions: ['rule', 'listed', 'providerOf', 'findProviderRoute', 'queryOf', 'isKept'],
+        functions: ['providerOf', 'findProviderRoute', 'queryOf', 'isKept'],
       },
       { file: 'server/gateway/gateway.ts', functions: ['presentedToken', 'inHeaders', 'inQuery'] },
       { file: 'server/gateway/model-request.ts', functions: ['outputLimitOf', 'requestedOutput', 'largest'] },
       { file: 'server/gateway/model-request.ts', functions: ['storedContextIn'] },
-      { file: 'server/gateway/provider-api.ts', functions: ['requestHeaders', 'checkBetas', 'chosen', 'keyHeader'] },
+      { file: 'server/gateway/provider-api.ts', functions: ['requestHeaders', 'checkBetas', 'chosen'] },
     ],
     words: [
       ...['"type":"text",', '"added_field":1,', '"stream":true,', '"model":"m",', '"max_tokens":1e99,', '"n":129,'],
@@ -85,7 +85,8 @@ export async function answers(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { responseKind: kindOf } = await import('../../../src/server/gateway/response-relay.ts');
   const { ErrorReader, EventReader, JsonReader } = await import('../../../src/server/gateway/response-reader.ts');
-  const { findProviderRoute: doorOf, errorFields } = await import('../../../src/server/gateway/provider-api.ts');
+  const { findProviderRoute: doorOf } = await import('../../../src/server/gateway/provider-api.ts');
+  const { providerAdapters } = await import('../../../src/server/gateway/providers/all-providers.ts');
   const { responseHeaders: answeredHeaders } = await import('../../../src/server/gateway/provider-api.ts');
   const { KeyWatch } = await import('../../../src/server/gateway/key-leak-scanner.ts');
   const { UsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
@@ -99,8 +100,8 @@ export async function answers(): Promise<Target> {
   const readerOf = (api: keyof typeof doors, answer: IncomingMessage) => {
     const { streamed, good } = kindOf(answer);
     const { provider = 'anthropic', fields } = doors[api] ?? {};
-    const shape: Shape = (!good ? errorFields[provider] : streamed ? fields?.event : fields?.answer) ?? 'free';
-    const rules = { shape, anyCase: provider === 'gemini' };
+    const shape: Shape = (!good ? providerAdapters[provider].errorFields : streamed ? fields?.event : fields?.answer) ?? 'free';
+    const rules = { shape, anyCase: providerAdapters[provider].anyCase };
     const usage = new UsageReader(api);
     const make = (): AnswerReader =>
       streamed && good
@@ -136,7 +137,7 @@ export async function answers(): Promise<Target> {
       { file: 'server/gateway/provider-api.ts', functions: ['responseHeaders', 'chosen'] },
       { file: 'server/gateway/providers/openai.ts', functions: ['readChat'] },
       { file: 'server/gateway/providers/gemini.ts', functions: ['readGemini', 'countsOf'] },
-      { file: 'server/gateway/providers/anthropic.ts' },
+      { file: 'server/gateway/providers/anthropic.ts', functions: ['readMessages'] },
       { file: 'server/gateway/providers/openai.ts', functions: ['readResponses'] },
       { file: 'server/gateway/usage-report.ts' },
     ],

@@ -8,6 +8,7 @@
  */
 
 import { z } from 'zod';
+import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
 import { Count, definedCounts, type Finality, joined, type ReadMessage, Text } from '../usage-report.ts';
 
@@ -122,8 +123,8 @@ const counted = {
   ),
 };
 
-export const countTokensRequest = fields('model speed user_profile_id', counted);
-export const messagesRequest = fields(
+const countTokensRequest = fields('model speed user_profile_id', counted);
+const messagesRequest = fields(
   'model max_tokens stream temperature top_k top_p stop_sequences service_tier speed inference_geo user_profile_id',
   {
     ...counted,
@@ -186,10 +187,10 @@ const answered = {
   diagnostics: fields('', { cache_miss_reason: fields('type cache_missed_input_tokens') }),
 };
 
-export const messagesAnswer = fields('id type role model stop_reason stop_sequence', answered, { types: /^message$/ });
+const messagesAnswer = fields('id type role model stop_reason stop_sequence', answered, { types: /^message$/ });
 
 /** One event of a stream: those of all kinds together. */
-export const messagesEvent = fields(
+const messagesEvent = fields(
   'type index request_id',
   {
     message: messagesAnswer,
@@ -210,16 +211,15 @@ export const messagesEvent = fields(
   },
 );
 
-export const countTokensAnswer = fields('input_tokens', { context_management: contextManagement });
+const countTokensAnswer = fields('input_tokens', { context_management: contextManagement });
 
 const model = fields(
   'type id display_name created_at max_input_tokens max_tokens allowed_fallback_models',
   free('capabilities'),
 );
-export const anthropicModels: Fields = fields('has_more first_id last_id', { data: model });
-export const anthropicModel = model;
+const anthropicModels: Fields = fields('has_more first_id last_id', { data: model });
 
-export const anthropicError = fields('type request_id', { error: failure });
+const anthropicError = fields('type request_id', { error: failure });
 
 const AnthropicUsage = z
   .object({
@@ -263,4 +263,35 @@ export const readMessages: ReadMessage = (message) => {
     text: joined(delta?.text, delta?.thinking, delta?.partial_json),
     last: finality.get(type),
   };
+};
+
+const errorTypes: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+};
+
+function errorBody({ status, message }: ProviderError): Record<string, unknown> {
+  return { type: 'error', error: { type: errorTypes[status] ?? 'api_error', message } };
+}
+
+export const anthropic: ProviderAdapter = {
+  address: 'https://api.anthropic.com',
+  routes: [
+    routeRule('POST', '/v1/messages', 'messages', {
+      request: messagesRequest,
+      answer: messagesAnswer,
+      event: messagesEvent,
+    }),
+    routeRule('POST', '/v1/messages/count_tokens', 'free', { request: countTokensRequest, answer: countTokensAnswer }),
+    ...modelRoutes('/v1/models', anthropicModels, model),
+  ],
+  anyCase: false,
+  errorFields: anthropicError,
+  keyHeader: (key) => ({ 'x-api-key': key }),
+  errorBody,
+  errorEvent: (error) => `event: error\ndata: ${JSON.stringify(errorBody(error))}\n\n`,
 };

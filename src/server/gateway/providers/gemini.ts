@@ -6,6 +6,7 @@
  */
 
 import { z } from 'zod';
+import { MODEL, modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 import { ADDRESS, type Fields, fields, free } from '../field-check.ts';
 import { Count, definedCounts, joined, type ReadMessage, Text } from '../usage-report.ts';
 
@@ -78,8 +79,8 @@ const asked = {
   cachedContent: { ...hosted },
 };
 
-export const geminiRequest: Fields = fields('model serviceTier store', asked);
-export const geminiCountRequest: Fields = fields('model', {
+const geminiRequest: Fields = fields('model serviceTier store', asked);
+const geminiCountRequest: Fields = fields('model', {
   ...asked,
   generateContentRequest: geminiRequest,
 });
@@ -96,7 +97,7 @@ const failure = fields('code message status', {
   details: fields('@type reason domain retryDelay', free('metadata violations links fieldViolations')),
 });
 
-export const geminiAnswer: Fields = fields('createTime modelVersion responseId', {
+const geminiAnswer: Fields = fields('createTime modelVersion responseId', {
   candidates: fields('finishMessage finishReason tokenCount index avgLogprobs', {
     content,
     ...free('groundingMetadata groundingAttributions'),
@@ -123,16 +124,16 @@ export const geminiAnswer: Fields = fields('createTime modelVersion responseId',
   error: failure,
 });
 
-export const geminiCount = fields('totalTokens cachedContentTokenCount totalBillableCharacters', {
+const geminiCount = fields('totalTokens cachedContentTokenCount totalBillableCharacters', {
   promptTokensDetails: tokens,
   cacheTokensDetails: tokens,
 });
-export const geminiModel = fields(
+const geminiModel = fields(
   `name baseModelId version displayName description inputTokenLimit outputTokenLimit supportedGenerationMethods temperature
    maxTemperature topP topK thinking`,
 );
-export const geminiModels: Fields = fields('nextPageToken', { models: geminiModel });
-export const geminiError = fields('', { error: failure });
+const geminiModels: Fields = fields('nextPageToken', { models: geminiModel });
+const geminiError = fields('', { error: failure });
 
 const GeminiMessage = z.object({
   modelVersion: Text,
@@ -190,3 +191,41 @@ function countsOf(usage: NonNullable<z.infer<typeof GeminiMessage>['usageMetadat
     cacheRead: cached,
   });
 }
+
+const errorStates: Readonly<Record<number, string>> = {
+  400: 'INVALID_ARGUMENT',
+  401: 'UNAUTHENTICATED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  413: 'INVALID_ARGUMENT',
+  429: 'RESOURCE_EXHAUSTED',
+  502: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+};
+
+function errorBody({ status, message }: ProviderError): Record<string, unknown> {
+  return { error: { code: status, message, status: errorStates[status] ?? 'INTERNAL' } };
+}
+
+const MODELS = '/v1(?:beta|alpha)?/models';
+
+export const gemini: ProviderAdapter = {
+  address: 'https://generativelanguage.googleapis.com',
+  routes: [
+    routeRule('POST', `${MODELS}/(?<model>${MODEL}):(?<action>generateContent|streamGenerateContent)`, 'gemini', {
+      request: geminiRequest,
+      answer: geminiAnswer,
+      event: geminiAnswer,
+    }),
+    routeRule('POST', `${MODELS}/(?<model>${MODEL}):countTokens`, 'free', {
+      request: geminiCountRequest,
+      answer: geminiCount,
+    }),
+    ...modelRoutes(MODELS, geminiModels, geminiModel),
+  ],
+  anyCase: true,
+  errorFields: geminiError,
+  keyHeader: (key) => ({ 'x-goog-api-key': key }),
+  errorBody,
+  errorEvent: (error) => `data: ${JSON.stringify(errorBody(error))}\n\n`,
+};

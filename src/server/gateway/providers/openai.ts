@@ -7,6 +7,8 @@
  */
 
 import { z } from 'zod';
+import type { ErrorCode } from '../../../protocol/errors.ts';
+import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
 import {
   Count,
@@ -124,7 +126,7 @@ const sentItem: Fields = fields(
   { types: oneOf(itemTypes, 'mcp_approval_response') },
 );
 
-export const responsesRequest = fields(
+const responsesRequest = fields(
   `model stream store instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id prompt_cache_key
    prompt_cache_retention safety_identifier service_tier temperature top_logprobs top_p truncation user include background`,
   {
@@ -150,7 +152,7 @@ const madeItem: Fields = fields(
   { types: oneOf(itemTypes) },
 );
 /** It repeats what it was asked. */
-export const responsesAnswer = fields(
+const responsesAnswer = fields(
   `id object created_at completed_at status model output_text instructions max_output_tokens max_tool_calls parallel_tool_calls
    previous_response_id prompt_cache_key prompt_cache_retention safety_identifier service_tier temperature top_logprobs top_p
    truncation user store background moderation frequency_penalty presence_penalty billing`,
@@ -176,7 +178,7 @@ export const responsesAnswer = fields(
   },
 );
 
-export const responsesEvent = fields(
+const responsesEvent = fields(
   `type sequence_number item_id output_index content_index summary_index annotation_index command_index partial_image_index
    partial_image_b64 text refusal arguments name input code command status obfuscation background output_format quality size
    message param response_id`,
@@ -226,7 +228,7 @@ const call = fields('id type index', {
 const reasoningDetails = fields('type id format index text summary signature data');
 const chatFunction = fields('name description strict', free('parameters'));
 
-export const chatRequest = fields(
+const chatRequest = fields(
   `model stream n max_tokens max_completion_tokens temperature top_p top_k min_p seed stop logprobs top_logprobs frequency_penalty
    presence_penalty repetition_penalty parallel_tool_calls reasoning_effort verbosity modalities service_tier store user
    safety_identifier prompt_cache_key prompt_cache_retention`,
@@ -292,7 +294,7 @@ const said = fields('role content refusal reasoning reasoning_content', {
   reasoning_details: reasoningDetails,
 });
 
-export const chatAnswer = fields(
+const chatAnswer = fields(
   'id object created model system_fingerprint service_tier obfuscation provider moderation prompt_token_ids prompt_logprobs',
   {
     ...free('metadata timings kv_transfer_params x_groq'),
@@ -307,11 +309,11 @@ export const chatAnswer = fields(
 );
 
 /** As they stand in a stream: an error can take the place of a chunk. */
-export const openaiModel = fields(
+const openaiModel = fields(
   'id object created owned_by root parent max_model_len context_length name description',
 );
-export const openaiModels: Fields = fields('object has_more first_id last_id', { data: openaiModel });
-export const openaiError = fields('type', { error: failure });
+const openaiModels: Fields = fields('object has_more first_id last_id', { data: openaiModel });
+const openaiError = fields('type', { error: failure });
 
 const UsageDetails = z.object({ cached_tokens: Count }).nullish().catch(undefined);
 
@@ -399,4 +401,36 @@ export const readChat: ReadMessage = (message) => {
     text: joined(...texts),
     last: object === 'chat.completion' ? 'told' : undefined,
   };
+};
+
+function errorBody({ status, code, message }: ProviderError): Record<string, unknown> {
+  return { error: { message, type: errorType(status, code), param: null, code: errorCodeOf(code) } };
+}
+
+function errorType(status: number, code: ErrorCode): string {
+  if (status === 429) return code === 'BUDGET_EXCEEDED' ? 'insufficient_quota' : 'requests';
+  return status < 500 ? 'invalid_request_error' : 'server_error';
+}
+
+function errorCodeOf(code: ErrorCode): string {
+  if (code === 'UNAUTHENTICATED') return 'invalid_api_key';
+  return code === 'BUDGET_EXCEEDED' ? 'insufficient_quota' : code.toLowerCase();
+}
+
+export const openai: ProviderAdapter = {
+  address: 'https://api.openai.com',
+  routes: [
+    routeRule('POST', '/v1/responses', 'responses', {
+      request: responsesRequest,
+      answer: responsesAnswer,
+      event: responsesEvent,
+    }),
+    routeRule('POST', '/v1/chat/completions', 'chat', { request: chatRequest, answer: chatAnswer, event: chatAnswer }),
+    ...modelRoutes('/v1/models', openaiModels, openaiModel),
+  ],
+  anyCase: false,
+  errorFields: openaiError,
+  keyHeader: (key) => ({ authorization: `Bearer ${key}` }),
+  errorBody,
+  errorEvent: (error) => `event: error\ndata: ${JSON.stringify({ type: 'error', ...errorBody(error) })}\n\n`,
 };
