@@ -10,14 +10,14 @@ type LockHandleState =
 
 export class LockHandle implements Lock {
   readonly key: string;
-  readonly #letGo: () => Promise<void>;
+  readonly #release: () => Promise<void>;
   readonly #watchers = new Set<(state: LockState) => void>();
   #state: LockHandleState = { kind: 'held' };
-  #told: LockState = 'held';
+  #reported: LockState = 'held';
 
-  constructor(key: string, letGo: () => Promise<void>) {
+  constructor(key: string, release: () => Promise<void>) {
     this.key = key;
-    this.#letGo = letGo;
+    this.#release = release;
   }
 
   get held(): boolean {
@@ -28,15 +28,15 @@ export class LockHandle implements Lock {
     return this.#state.kind;
   }
 
-  watch(told: (state: LockState) => void): () => void {
-    this.#watchers.add(told);
-    return () => this.#watchers.delete(told);
+  watch(onChange: (state: LockState) => void): () => void {
+    this.#watchers.add(onChange);
+    return () => this.#watchers.delete(onChange);
   }
 
   release(): Promise<void> {
     const state = this.#state;
     if (state.kind === 'lost') return Promise.resolve();
-    const done = state.kind === 'released' ? state.done.catch(() => this.#letGo()) : this.#letGo();
+    const done = state.kind === 'released' ? state.done.catch(() => this.#release()) : this.#release();
     this.#state = { kind: 'released', done };
     return done;
   }
@@ -51,9 +51,9 @@ export class LockHandle implements Lock {
     const before = this.#state.kind;
     if (before === 'released' || before === 'lost') return;
     this.#state = { kind };
-    if (before === kind && this.#told === kind) return;
-    this.#told = kind;
-    for (const told of this.#watchers) told(kind);
+    if (before === kind && this.#reported === kind) return;
+    this.#reported = kind;
+    for (const onChange of this.#watchers) onChange(kind);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -61,7 +61,7 @@ export class Budgets {
   /** Keeps back what the call may come to, until it is disposed of. BUDGET_EXCEEDED where nothing is left. */
   async reserve(
     { session, userId }: TokenBinding,
-    { model, body, outputLimit: wanted, storedContext: referred }: ModelRequest,
+    { model, body, outputLimit: wanted, storedContext: storedContextName }: ModelRequest,
     signal: AbortSignal,
   ): Promise<Disposable> {
     const { rules, usage, quotas } = this.#parts;
@@ -69,12 +69,12 @@ export class Budgets {
     const ofUser: BudgetLimits = { usd: modelUsdPerDay, tokens: modelTokensPerDay };
     const price = model === undefined ? undefined : rules.priceOf(model);
     if (!price && (rules.session.usd ?? ofUser.usd) !== undefined) throw unpriced(model);
-    const claims = [
+    const budgets = [
       reservedBudget(`session/${session}`, ofSession, rules.session, () => usage.session(session)),
       reservedBudget(`user/${userId}`, ofDay, ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
-    if (referred !== undefined && claims.length > 0) throw unbounded(referred);
-    return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted.tokens, price), signal);
+    if (storedContextName !== undefined && budgets.length > 0) throw unbounded(storedContextName);
+    return await this.#reservations.take(budgets, estimateOf(body?.length ?? 0, wanted.tokens, price), signal);
   }
 }
 
@@ -141,20 +141,20 @@ interface OpenReservations {
 }
 
 class Reservations {
-  readonly #tabs = new Map<string, OpenReservations>();
+  readonly #open = new Map<string, OpenReservations>();
 
   /** To be disposed of when it is written down what the call came to. ABORTED where nobody waits for it any more. */
-  async take(claims: readonly ReservedBudget[], estimate: CostEstimate, signal: AbortSignal): Promise<Disposable> {
-    const held = claims.map((claim) => ({ claim, tab: this.#hold(claim.key) }));
+  async take(budgets: readonly ReservedBudget[], estimate: CostEstimate, signal: AbortSignal): Promise<Disposable> {
+    const held = budgets.map((budget) => ({ budget, open: this.#hold(budget.key) }));
     const leave = () => {
-      for (const { claim } of held) this.#leave(claim.key);
+      for (const { budget } of held) this.#leave(budget.key);
     };
     try {
       const call = { ...estimate };
       while (!(await tryReserve(held, call, signal))) if (signal.aborted) throw aborted();
       return {
         [Symbol.dispose]: () => {
-          for (const { tab } of held) release(tab, call);
+          for (const { open } of held) release(open, call);
           leave();
         },
       };
@@ -165,53 +165,53 @@ class Reservations {
   }
 
   #hold(key: string): OpenReservations {
-    const known = this.#tabs.get(key);
-    const tab = known ?? { calls: new Set(), settled: 0, change: Promise.withResolvers(), users: 0 };
-    tab.users++;
-    this.#tabs.set(key, tab);
-    return tab;
+    const known = this.#open.get(key);
+    const open = known ?? { calls: new Set(), settled: 0, change: Promise.withResolvers(), users: 0 };
+    open.users++;
+    this.#open.set(key, open);
+    return open;
   }
 
   #leave(key: string): void {
-    const tab = this.#tabs.get(key);
-    if (tab && --tab.users === 0) this.#tabs.delete(key);
+    const open = this.#open.get(key);
+    if (open && --open.users === 0) this.#open.delete(key);
   }
 }
 
 interface Reserving {
-  readonly claim: ReservedBudget;
-  readonly tab: OpenReservations;
+  readonly budget: ReservedBudget;
+  readonly open: OpenReservations;
 }
 
-/** True where the call is on all tabs; false where it is worth another look, after what was waited for. */
+/** True if the call is reserved in all budgets; false if something changed and it is worth another try. */
 async function tryReserve(held: readonly Reserving[], call: CostEstimate, signal: AbortSignal): Promise<boolean> {
-  const before = held.map(({ tab }) => tab.settled);
-  const used = await Promise.all(held.map(({ claim }) => claim.used()));
-  if (held.some(({ tab }, at) => tab.settled !== before[at])) return false;
-  // From here on nothing is waited for until the call is on its tabs: of several at once, each sees the others.
+  const before = held.map(({ open }) => open.settled);
+  const used = await Promise.all(held.map(({ budget }) => budget.used()));
+  if (held.some(({ open }, at) => open.settled !== before[at])) return false;
+  // Nothing is awaited from here until the call is reserved: of several at once, each sees the others.
   const looked = held.map((each, at) => ({ ...each, used: used[at] ?? NO_COST }));
-  for (const { claim, used: spent } of looked) claim.check(spent);
+  for (const { budget, used: spent } of looked) budget.check(spent);
   const tight = looked.find((each) => !hasRoom(each, call));
-  if (!tight) for (const { tab } of held) tab.calls.add(call);
-  else await changedOrAborted(tight.tab.change.promise, signal);
+  if (!tight) for (const { open } of held) open.calls.add(call);
+  else await changedOrAborted(tight.open.change.promise, signal);
   return tight === undefined;
 }
 
 /** One call alone always has: nobody knows better what it will come to. */
-function hasRoom({ claim, tab, used }: Reserving & { readonly used: CostEstimate }, call: CostEstimate): boolean {
-  if (tab.calls.size === 0) return true;
-  const all = [used, call, ...tab.calls];
+function hasRoom({ budget, open, used }: Reserving & { readonly used: CostEstimate }, call: CostEstimate): boolean {
+  if (open.calls.size === 0) return true;
+  const all = [used, call, ...open.calls];
   const sum = (name: keyof CostEstimate) => all.reduce((total, each) => total + each[name], 0);
   return (
-    sum('usd') <= (claim.usd ?? Number.POSITIVE_INFINITY) && sum('tokens') <= (claim.tokens ?? Number.POSITIVE_INFINITY)
+    sum('usd') <= (budget.usd ?? Number.POSITIVE_INFINITY) && sum('tokens') <= (budget.tokens ?? Number.POSITIVE_INFINITY)
   );
 }
 
-function release(tab: OpenReservations, call: CostEstimate): void {
-  tab.calls.delete(call);
-  tab.settled++;
-  tab.change.resolve();
-  tab.change = Promise.withResolvers();
+function release(open: OpenReservations, call: CostEstimate): void {
+  open.calls.delete(call);
+  open.settled++;
+  open.change.resolve();
+  open.change = Promise.withResolvers();
 }
 
 async function changedOrAborted(change: Promise<void>, signal: AbortSignal): Promise<void> {

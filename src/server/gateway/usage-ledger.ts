@@ -27,7 +27,7 @@ export class UsageLedger {
   /** One write at a time for each of them; other servers are waited for by trying again. */
   readonly #writing = new KeyedSerialQueue<string>();
   /** What could not be written. No sum is told without it: whoever could fill a disk would use what nobody counts. */
-  readonly #owed = new Map<string, ModelUsage>();
+  readonly #unsaved = new Map<string, ModelUsage>();
 
   constructor(documents: DocumentStore, clock: Clock = Date.now) {
     this.#kept = new Collection(documents, 'model-usage', ModelUsage);
@@ -55,7 +55,7 @@ export class UsageLedger {
   async user(userId: string, { days = 31 }: { readonly days?: number } = {}): Promise<DayUsage[]> {
     const since = dayOf(this.#clock() - (days - 1) * DAY_MS);
     const prefix = ofUser(userId, '');
-    for (const id of this.#owedUnder(prefix)) await this.#inTurn(id, unused);
+    for (const id of this.#unsavedUnder(prefix)) await this.#inTurn(id, unused);
     const found: DayUsage[] = [];
     for await (const { id, value } of this.#kept.all(prefix)) {
       const day = id.slice(prefix.length);
@@ -66,27 +66,27 @@ export class UsageLedger {
 
   /** Tries once more to write what could not be written; gives what is left of it, by what it is the usage of. */
   async settle(): Promise<ReadonlyMap<string, ModelUsage>> {
-    await Promise.allSettled([...this.#owed.keys()].map((id) => this.#inTurn(id, unused)));
-    return this.#owed;
+    await Promise.allSettled([...this.#unsaved.keys()].map((id) => this.#inTurn(id, unused)));
+    return this.#unsaved;
   }
 
   async forgetSession(session: string): Promise<void> {
-    this.#owed.delete(ofSession(session));
+    this.#unsaved.delete(ofSession(session));
     await this.#kept.delete(ofSession(session));
   }
 
   async forgetUser(userId: string): Promise<void> {
     const prefix = ofUser(userId, '');
-    for (const id of this.#owedUnder(prefix)) this.#owed.delete(id);
+    for (const id of this.#unsavedUnder(prefix)) this.#unsaved.delete(id);
     await this.#kept.deleteAll(prefix);
   }
 
-  #owedUnder(prefix: string): string[] {
-    return [...this.#owed.keys()].filter((id) => id.startsWith(prefix));
+  #unsavedUnder(prefix: string): string[] {
+    return [...this.#unsaved.keys()].filter((id) => id.startsWith(prefix));
   }
 
   async #get(id: string): Promise<ModelUsage> {
-    if (this.#owed.has(id)) await this.#inTurn(id, unused);
+    if (this.#unsaved.has(id)) await this.#inTurn(id, unused);
     return (await this.#kept.get(id))?.value ?? unused;
   }
 
@@ -95,12 +95,12 @@ export class UsageLedger {
   }
 
   async #write(id: string, more: ModelUsage): Promise<void> {
-    const all = plus(this.#owed.get(id) ?? unused, more);
+    const all = plus(this.#unsaved.get(id) ?? unused, more);
     try {
       await this.#kept.update(id, (there = unused) => plus(there, all));
-      this.#owed.delete(id);
+      this.#unsaved.delete(id);
     } catch (error) {
-      this.#owed.set(id, all);
+      this.#unsaved.set(id, all);
       throw error;
     }
   }

@@ -18,35 +18,35 @@ import type { StagingFolder } from './staging-folder.ts';
 
 interface ArtifactFolderOptions {
   readonly folder: string;
-  readonly scrap: StagingFolder;
+  readonly staging: StagingFolder;
   /** One at a time gives a name to a file, or takes it. */
-  readonly turns: FileLocks;
+  readonly locks: FileLocks;
   readonly clock: Clock;
 }
 
-const PATIENCE_MS = 30_000;
+const LOCK_WAIT_MS = 30_000;
 /** How many files are open at a time while they are listed. */
 const AT_ONCE = 32;
 /** How often a file that was replaced while we looked at it is looked at again. */
 const ATTEMPTS = 5;
 
 export class FileArtifacts implements ArtifactStore {
-  readonly #place: ArtifactFolderOptions;
+  readonly #options: ArtifactFolderOptions;
   readonly #writers = new Set<ArtifactWriter>();
   readonly #count: FolderCount;
   #closed = false;
 
-  constructor(place: ArtifactFolderOptions) {
-    this.#place = place;
-    this.#count = new FolderCount(place.folder);
+  constructor(options: ArtifactFolderOptions) {
+    this.#options = options;
+    this.#count = new FolderCount(options.folder);
   }
 
   async begin(name: string): Promise<ArtifactWriter> {
     const checked = checkName(name, 'artifact');
-    const { folder, scrap } = this.#place;
+    const { folder, staging } = this.#options;
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${folder}: the storage is closed.`);
     return guarded('begin an artifact in', folder, async () => {
-      const path = await scrap.file();
+      const path = await staging.file();
       const file = await open(path, 'wx', 0o600);
       const target = artifactFile(checked, path, file, (written, facts) => this.#publish(checked, written, facts));
       const writer: ArtifactWriter = new StagedWriter(target, {
@@ -65,7 +65,7 @@ export class FileArtifacts implements ArtifactStore {
   }
 
   async list({ after = '', limit = Infinity, enough = Infinity }: Page = {}): Promise<ArtifactInfo[]> {
-    const { folder } = this.#place;
+    const { folder } = this.#options;
     const entries = await guarded('read', folder, () => listFiles(folder, ''));
     const names = entries.map(({ name }) => name).filter((name) => name > after);
     const infos: ArtifactInfo[] = [];
@@ -84,7 +84,7 @@ export class FileArtifacts implements ArtifactStore {
   }
 
   holds(count: number): Promise<boolean> {
-    return guarded('read', this.#place.folder, () => this.#count.holds(count));
+    return guarded('read', this.#options.folder, () => this.#count.holds(count));
   }
 
   async open(name: string): Promise<ArtifactReader | undefined> {
@@ -94,7 +94,7 @@ export class FileArtifacts implements ArtifactStore {
 
   async delete(name: string): Promise<boolean> {
     const checked = checkName(name, 'artifact');
-    const { folder } = this.#place;
+    const { folder } = this.#options;
     return this.#inTurn(checked, 'delete', async (path) => {
       const there = await lstat(path).catch(() => undefined);
       if (!there || there.isDirectory()) return false;
@@ -109,18 +109,18 @@ export class FileArtifacts implements ArtifactStore {
   async close(): Promise<void> {
     this.#closed = true;
     for (const writer of [...this.#writers]) await writer.abort();
-    await this.#place.turns.close();
+    await this.#options.locks.close();
   }
 
   #publish(name: string, { path: unfinished, ...sum }: WrittenFile, facts: ArtifactFacts): Promise<ArtifactInfo> {
     return this.#inTurn(name, 'write', async (path) => {
-      const { folder, scrap, clock } = this.#place;
+      const { folder, staging, clock } = this.#options;
       const old = await this.#open(name);
       await old?.file.close();
       const at = Math.trunc(clock());
       const known = { ...facts, name, ...sum, createdAt: old?.known.createdAt ?? at, updatedAt: at };
       const about = sidecarPath(folder, name);
-      const unfinishedAbout = await scrap.file();
+      const unfinishedAbout = await staging.file();
       await makePrivateFolder(dirname(about));
       await writePrivateFile(unfinishedAbout, sidecarText([known, ...(old ? [old.known] : [])]));
       await rename(unfinishedAbout, about);
@@ -134,7 +134,7 @@ export class FileArtifacts implements ArtifactStore {
 
   /** Publishes the file. Its sidecar also keeps the facts of the file before, in case of a crash. */
   async #open(name: string): Promise<{ file: FileHandle; known: SidecarEntry } | undefined> {
-    const { folder } = this.#place;
+    const { folder } = this.#options;
     return guarded('read artifact', name, async () => {
       for (let attempt = 1; ; attempt += 1) {
         const path = await pathOfName(folder, name, '');
@@ -154,14 +154,14 @@ export class FileArtifacts implements ArtifactStore {
   }
 
   async #inTurn<T>(name: string, action: string, work: (path: string) => Promise<T>): Promise<T> {
-    const { folder } = this.#place;
+    const { folder } = this.#options;
     await using _turn = await this.#turn(name);
     return await guarded(action, `${folder}: ${name}`, async () => work(await pathOfName(folder, name, '')));
   }
 
   async #turn(name: string): Promise<Lock> {
     try {
-      return await this.#place.turns.acquire(name, { waitMs: PATIENCE_MS });
+      return await this.#options.locks.acquire(name, { waitMs: LOCK_WAIT_MS });
     } catch (error) {
       if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
       const message = `Cannot write artifact ${JSON.stringify(name)}: process ${error.details?.pid} has been writing it for too long. End or continue that process.`;

@@ -19,20 +19,20 @@ import type { StagingFolder } from './staging-folder.ts';
 
 export class FileCheckpoints implements CheckpointStore {
   readonly #folder: string;
-  readonly #scrap: StagingFolder;
+  readonly #staging: StagingFolder;
   readonly #writers = new Set<CheckpointWriter>();
   /** One at a time, so that each gets a place of its own in the order. */
   readonly #publishing = new SerialQueue();
   #closed = false;
 
-  constructor(folder: string, scrap: StagingFolder) {
+  constructor(folder: string, staging: StagingFolder) {
     this.#folder = folder;
-    this.#scrap = scrap;
+    this.#staging = staging;
   }
 
   async begin(agentKey: string): Promise<CheckpointWriter> {
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
-    const unfinished = await guarded('begin a checkpoint in', this.#folder, () => this.#scrap.make());
+    const unfinished = await guarded('begin a checkpoint in', this.#folder, () => this.#staging.make());
     const publish = (manifest: Manifest) => this.#publishing.run(() => this.#publish(agentKey, unfinished, manifest));
     const writer: CheckpointWriter = new StagedWriter(checkpointFolder(unfinished, publish), {
       what: 'checkpoint',
@@ -117,7 +117,7 @@ export class FileCheckpoints implements CheckpointStore {
 
   async #discard(path: string): Promise<boolean> {
     return guarded('delete', path, async () => {
-      const found = await this.#scrap.discard(path);
+      const found = await this.#staging.discard(path);
       if (found) await syncFolder(dirname(path));
       return found;
     });

@@ -29,7 +29,7 @@ import { GroupCommit } from './group-commit.ts';
 import { prepareSchema } from './schema.ts';
 
 const BUSY = 5;
-const PATIENCE_MS = 30_000;
+const BUSY_TIMEOUT_MS = 30_000;
 
 const flush = promisify(fdatasync);
 
@@ -41,11 +41,11 @@ export class Database {
   readonly #sync = new GroupCommit({
     flush: () => {
       if (this.#connection) fdatasyncSync(this.#connection.log);
-      this.#checkPlace();
+      this.#checkLocation();
     },
     flushElsewhere: async () => {
       if (this.#connection) await flush(this.#connection.log);
-      this.#checkPlace();
+      this.#checkLocation();
     },
   });
 
@@ -54,12 +54,12 @@ export class Database {
   }
 
   read<T>(work: (connection: SqliteConnection) => T): Promise<T> {
-    return this.#patiently('read', work);
+    return this.#retryWhileBusy('read', work);
   }
 
   /** In the order of the calls, each as one transaction. Survives the end of the process when it resolves. */
   write<T>(work: (connection: SqliteConnection) => T): Promise<T> {
-    const turn = this.#turn.then(() => this.#patiently('write to', (connection) => connection.transact(work)));
+    const turn = this.#turn.then(() => this.#retryWhileBusy('write to', (connection) => connection.transact(work)));
     this.#turn = turn.catch(() => {});
     return turn;
   }
@@ -81,7 +81,7 @@ export class Database {
   }
 
   /** Checked before a write is acknowledged: data in a file that has lost its name is lost. */
-  #checkPlace(): void {
+  #checkLocation(): void {
     if (this.location !== 'same') throw storageMoved(this.path);
   }
 
@@ -95,8 +95,8 @@ export class Database {
   }
 
   /** Tries again while another process writes. */
-  async #patiently<T>(action: string, work: (connection: SqliteConnection) => T): Promise<T> {
-    const deadline = performance.now() + PATIENCE_MS;
+  async #retryWhileBusy<T>(action: string, work: (connection: SqliteConnection) => T): Promise<T> {
+    const deadline = performance.now() + BUSY_TIMEOUT_MS;
     for (;;) {
       try {
         return work(this.#open());

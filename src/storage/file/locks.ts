@@ -18,14 +18,14 @@ const AGAIN_MS = 500;
 const HOST = hostname();
 
 interface Taker {
-  readonly grip: string;
+  readonly lockId: string;
   readonly holder: ProcessIdentity;
   readonly command: string;
 }
 
 export class FileLocks implements Locks {
   readonly #database: Pick<Database, 'read' | 'write'>;
-  readonly #lifelines: Pick<Lifelines, 'ownId' | 'isAlive'>;
+  readonly #liveness: Pick<Lifelines, 'ownId' | 'isAlive'>;
   readonly #clock: Clock;
   readonly #column: (key: string) => string;
   readonly #held = new Set<LockHandle>();
@@ -34,28 +34,28 @@ export class FileLocks implements Locks {
   /** `column` says how a key is written in the database: locks on other things than agents have other columns. */
   constructor(
     database: Pick<Database, 'read' | 'write'>,
-    lifelines: Pick<Lifelines, 'ownId' | 'isAlive'>,
+    liveness: Pick<Lifelines, 'ownId' | 'isAlive'>,
     clock: Clock,
     column = agentColumn,
   ) {
     this.#database = database;
-    this.#lifelines = lifelines;
+    this.#liveness = liveness;
     this.#clock = clock;
     this.#column = column;
   }
 
   get id(): string {
-    return this.#lifelines.ownId;
+    return this.#liveness.ownId;
   }
 
   async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
       if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
-      const grip = randomUUID();
-      const { ownId: holder } = this.#lifelines;
-      let other = await this.#database.write((db) => this.#take(db, agentKey, { grip, holder, command }));
-      if (!other) return this.#keep(agentKey, grip, signal);
+      const lockId = randomUUID();
+      const { ownId: holder } = this.#liveness;
+      let other = await this.#database.write((db) => this.#take(db, agentKey, { lockId, holder, command }));
+      if (!other) return this.#keep(agentKey, lockId, signal);
       while (other) {
         const left = deadline - performance.now();
         if (left <= 0) throw lockBusy(agentKey, holderFrom(other));
@@ -81,13 +81,13 @@ export class FileLocks implements Locks {
   }
 
   /** Looks and takes in one transaction, so that of several who find a dead holder's lock one gets it. */
-  #take(db: SqliteConnection, agentKey: string, { grip, holder, command }: Taker): Row | undefined {
+  #take(db: SqliteConnection, agentKey: string, { lockId, holder, command }: Taker): Row | undefined {
     const other = this.#holderOf(db, agentKey);
     if (other) return other;
     db.run(
       'INSERT OR REPLACE INTO locks (agent, grip, holder, pid, host, command, since) VALUES (?, ?, ?, ?, ?, ?, ?)',
       this.#column(agentKey),
-      grip,
+      lockId,
       holder,
       process.pid,
       HOST,
@@ -99,13 +99,13 @@ export class FileLocks implements Locks {
 
   #holderOf(db: SqliteConnection, agentKey: string): Row | undefined {
     const row = db.get('SELECT holder, pid, host, command, since FROM locks WHERE agent = ?', this.#column(agentKey));
-    return row && this.#lifelines.isAlive(String(row.holder)) ? row : undefined;
+    return row && this.#liveness.isAlive(String(row.holder)) ? row : undefined;
   }
 
-  async #keep(agentKey: string, grip: string, signal: AbortSignal | undefined): Promise<Lock> {
+  async #keep(agentKey: string, lockId: string, signal: AbortSignal | undefined): Promise<Lock> {
     const lock = new LockHandle(agentKey, async () => {
       const remove = (db: SqliteConnection) =>
-        db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip);
+        db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), lockId);
       try {
         await this.#database.write(remove);
       } catch (error) {

@@ -19,31 +19,30 @@ const shared = 'BEGIN; SELECT count(*) FROM sqlite_schema';
 /** The operating system releases the file lock however the process ends, and shows it to other containers, too. */
 export class Lifelines {
   readonly #folder: string;
-  #own: { readonly holder: ProcessIdentity; readonly lock: DatabaseSync } | undefined;
+  #own: { readonly identity: ProcessIdentity; readonly lock: DatabaseSync } | undefined;
   #closed = false;
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  /** This holder's name; its lock is taken at the first call. */
+  /** The identity of this process; its lock is taken at the first call. */
   get ownId(): ProcessIdentity {
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
-    this.#own ??= this.#hold();
-    return this.#own.holder;
+    this.#own ??= this.#lockOwn();
+    return this.#own.identity;
   }
 
   /** Fails if the folder is no longer the one that was opened: its own file would be there. */
   check(): void {
-    const { ownId: holder } = this;
-    if (existsSync(this.#path(holder))) return;
+    if (existsSync(this.#path(this.ownId))) return;
     throw storageMoved(dirname(this.#folder));
   }
 
-  isAlive(holder: ProcessIdentity): boolean {
-    const state = processState(holder);
+  isAlive(identity: ProcessIdentity): boolean {
+    const state = processState(identity);
     if (state !== 'unknown') return state === 'alive';
-    const lock = this.#tryLock(holder, 'look');
+    const lock = this.#tryLock(identity, 'look');
     if (typeof lock === 'object') lock.close();
     return lock === 'held';
   }
@@ -51,7 +50,7 @@ export class Lifelines {
   /** Whether anybody has the folder open. */
   get inUse(): boolean {
     try {
-      return readdirSync(this.#folder).some((holder) => this.isAlive(holder));
+      return readdirSync(this.#folder).some((identity) => this.isAlive(identity));
     } catch (cause) {
       if (systemCode(cause) === 'ENOENT') return false;
       throw cause instanceof CellaError ? cause : storageFailed('read', this.#folder, cause);
@@ -59,20 +58,20 @@ export class Lifelines {
   }
 
   /** `let go`: the process may still run, but has closed the storage. */
-  statusOf(holder: ProcessIdentity): 'has it' | 'let go' | 'ended' {
-    if (processState(holder) === 'dead') return 'ended';
-    if (!existsSync(this.#path(holder))) return 'let go';
-    return this.isAlive(holder) ? 'has it' : 'ended';
+  statusOf(identity: ProcessIdentity): 'has it' | 'let go' | 'ended' {
+    if (processState(identity) === 'dead') return 'ended';
+    if (!existsSync(this.#path(identity))) return 'let go';
+    return this.isAlive(identity) ? 'has it' : 'ended';
   }
 
-  /** Removes what holders have left behind that did not close. */
+  /** Removes the files of processes that ended without closing. */
   sweep(): void {
-    for (const holder of existsSync(this.#folder) ? readdirSync(this.#folder) : []) {
-      if (processState(holder) === 'alive') continue;
-      const lock = this.#tryLock(holder, 'look');
+    for (const identity of existsSync(this.#folder) ? readdirSync(this.#folder) : []) {
+      if (processState(identity) === 'alive') continue;
+      const lock = this.#tryLock(identity, 'look');
       if (typeof lock !== 'object') continue;
       // Removed while locked here: another process finds it locked, or gone.
-      rmSync(this.#path(holder), { force: true });
+      rmSync(this.#path(identity), { force: true });
       lock.close();
     }
   }
@@ -82,23 +81,23 @@ export class Lifelines {
     const own = this.#own;
     this.#own = undefined;
     if (!own) return;
-    rmSync(this.#path(own.holder), { force: true });
+    rmSync(this.#path(own.identity), { force: true });
     own.lock.close();
   }
 
-  #hold(): { holder: ProcessIdentity; lock: DatabaseSync } {
+  #lockOwn(): { identity: ProcessIdentity; lock: DatabaseSync } {
     try {
       mkdirSync(this.#folder, { mode: 0o700 });
     } catch (cause) {
       if (systemCode(cause) !== 'EEXIST') throw storageFailed('make the folder', this.#folder, cause);
     }
     for (let attempt = 0; attempt < 10; attempt += 1) {
-      const holder = newProcessIdentity();
-      const lock = this.#tryLock(holder, 'hold');
+      const identity = newProcessIdentity();
+      const lock = this.#tryLock(identity, 'hold');
       if (typeof lock !== 'object') continue;
-      if (existsSync(this.#path(holder))) {
-        chmodSync(this.#path(holder), 0o600);
-        return { holder, lock };
+      if (existsSync(this.#path(identity))) {
+        chmodSync(this.#path(identity), 0o600);
+        return { identity, lock };
       }
       lock.close(); // swept before it was locked
     }
@@ -107,10 +106,10 @@ export class Lifelines {
 
   /**
    * SQLite's own lock on an empty file, as Node offers no other that ends with the process. One may hold it, or any
-   * number may look: those never take each other for the holder.
+   * number may look: those never take each other for the owner.
    */
-  #tryLock(holder: ProcessIdentity, purpose: 'hold' | 'look'): DatabaseSync | 'held' | 'missing' {
-    const path = this.#path(holder);
+  #tryLock(identity: ProcessIdentity, purpose: 'hold' | 'look'): DatabaseSync | 'held' | 'missing' {
+    const path = this.#path(identity);
     const url = pathToFileURL(path);
     url.searchParams.set('mode', purpose === 'hold' ? 'rwc' : 'rw');
     let lock: DatabaseSync | undefined;
@@ -126,7 +125,7 @@ export class Lifelines {
     }
   }
 
-  #path(holder: ProcessIdentity): string {
-    return join(this.#folder, holder);
+  #path(identity: ProcessIdentity): string {
+    return join(this.#folder, identity);
   }
 }

@@ -9,18 +9,18 @@ import type { Lifelines } from './process-liveness.ts';
 
 export class StagingFolder {
   readonly folder: string;
-  readonly #lifelines: Lifelines;
+  readonly #liveness: Lifelines;
   #count = 0;
 
-  constructor(folder: string, lifelines: Lifelines) {
+  constructor(folder: string, liveness: Lifelines) {
     this.folder = folder;
-    this.#lifelines = lifelines;
+    this.#liveness = liveness;
   }
 
   /** A folder that is swept once this process has ended. */
   async make(): Promise<string> {
     const path = this.#name();
-    this.#lifelines.check();
+    this.#liveness.check();
     await makePrivateFolder(this.folder);
     await mkdir(path, { mode: 0o700 });
     return path;
@@ -29,37 +29,37 @@ export class StagingFolder {
   /** The path of a file that is swept once this process has ended. It is up to the caller to make and remove it. */
   async file(): Promise<string> {
     const path = this.#name();
-    this.#lifelines.check();
+    this.#liveness.check();
     await makePrivateFolder(this.folder);
     return path;
   }
 
   /** Renames a folder out of sight at once, then removes it. False if it is not there. */
   async discard(path: string): Promise<boolean> {
-    this.#lifelines.check();
+    this.#liveness.check();
     await makePrivateFolder(this.folder);
-    const scrap = this.#name();
+    const discarded = this.#name();
     try {
-      await rename(path, scrap);
+      await rename(path, discarded);
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return false;
       throw error;
     }
-    await rm(scrap, { recursive: true, force: true });
+    await rm(discarded, { recursive: true, force: true });
     return true;
   }
 
   /** Removes what is left of processes that have ended. What cannot be removed waits for the next sweep. */
   async sweep(): Promise<void> {
     for (const name of await readdir(this.folder).catch(() => [])) {
-      const [holder = ''] = name.split('.');
-      if (this.#lifelines.isAlive(holder)) continue;
+      const [owner = ''] = name.split('.');
+      if (this.#liveness.isAlive(owner)) continue;
       await rm(join(this.folder, name), { recursive: true, force: true }).catch(() => {});
     }
   }
 
   #name(): string {
     this.#count += 1;
-    return join(this.folder, `${this.#lifelines.ownId}.${this.#count}`);
+    return join(this.folder, `${this.#liveness.ownId}.${this.#count}`);
   }
 }

@@ -37,30 +37,30 @@ export class FileStorage implements Storage {
   readonly deps: FileDeps;
   readonly documents: FileDocuments;
   readonly #database: Database;
-  readonly #lifelines: Lifelines;
+  readonly #liveness: Lifelines;
   readonly #scopes: FileScopes;
-  readonly #scraps: StagingFolder[] = [];
+  readonly #stagingFolders: StagingFolder[] = [];
   #closing: Promise<void> | undefined;
 
   private constructor(path: string, clock: Clock) {
     this.path = path;
     this.#database = new Database(join(path, 'cella.db'));
-    this.#lifelines = new Lifelines(join(path, 'processes'));
-    const checkpoints = this.#placeAt('checkpoints');
-    const artifacts = this.#placeAt('artifacts');
-    this.checkpoints = new FileCheckpoints(checkpoints.folder, checkpoints.scrap);
+    this.#liveness = new Lifelines(join(path, 'processes'));
+    const checkpoints = this.#subfolder('checkpoints');
+    const artifacts = this.#subfolder('artifacts');
+    this.checkpoints = new FileCheckpoints(checkpoints.folder, checkpoints.staging);
     this.records = new FileRecords(this.#database);
     this.events = new FileEventLog(this.#database, clock);
-    this.locks = new FileLocks(this.#database, this.#lifelines, clock);
+    this.locks = new FileLocks(this.#database, this.#liveness, clock);
     this.transcripts = new FileTranscripts(this.#database);
-    this.tools = new FileTexts({ ...this.#placeAt('tools'), what: 'tool', ending: '.yaml' });
-    this.skills = new FileTexts({ ...this.#placeAt('skills'), what: 'skill', ending: '.py' });
-    const turns = new FileLocks(this.#database, this.#lifelines, clock, (name) => `artifact ${JSON.stringify(name)}`);
-    this.artifacts = new FileArtifacts({ ...artifacts, turns, clock });
+    this.tools = new FileTexts({ ...this.#subfolder('tools'), what: 'tool', ending: '.yaml' });
+    this.skills = new FileTexts({ ...this.#subfolder('skills'), what: 'skill', ending: '.py' });
+    const artifactLocks = new FileLocks(this.#database, this.#liveness, clock, (name) => `artifact ${JSON.stringify(name)}`);
+    this.artifacts = new FileArtifacts({ ...artifacts, locks: artifactLocks, clock });
     this.deps = new FileDeps(this.#database);
     this.documents = new FileDocuments(this.#database);
-    const ground = { ...this.#placeAt('scopes'), database: this.#database, lifelines: this.#lifelines, clock };
-    this.#scopes = new FileScopes(ground);
+    const scopes = { ...this.#subfolder('scopes'), database: this.#database, liveness: this.#liveness, clock };
+    this.#scopes = new FileScopes(scopes);
   }
 
   /** Makes the folder if it is missing. The database is opened when it is first needed. */
@@ -111,10 +111,10 @@ export class FileStorage implements Storage {
     return this.close();
   }
 
-  #placeAt(name: string): { folder: string; scrap: StagingFolder } {
-    const place = folderWithStaging(join(this.path, name), this.#lifelines);
-    this.#scraps.push(place.scrap);
-    return place;
+  #subfolder(name: string): { folder: string; staging: StagingFolder } {
+    const subfolder = folderWithStaging(join(this.path, name), this.#liveness);
+    this.#stagingFolders.push(subfolder.staging);
+    return subfolder;
   }
 
   async #prepare(): Promise<void> {
@@ -123,13 +123,13 @@ export class FileStorage implements Storage {
   }
 
   async #sweep(): Promise<void> {
-    for (const scrap of this.#scraps) await scrap.sweep();
-    this.#lifelines.sweep();
+    for (const staging of this.#stagingFolders) await staging.sweep();
+    this.#liveness.sweep();
   }
 
   async #close(): Promise<void> {
     await using ends = new AsyncDisposableStack();
-    ends.defer(() => this.#lifelines.close());
+    ends.defer(() => this.#liveness.close());
     ends.defer(() => this.#database.close());
     ends.defer(() => this.locks.close());
     ends.defer(() => this.checkpoints.close());
@@ -142,9 +142,9 @@ interface ScopesOptions {
   /** Scopes lie in it, each in a folder of its own. */
   readonly folder: string;
   /** For those that are being removed. */
-  readonly scrap: StagingFolder;
+  readonly staging: StagingFolder;
   readonly database: Database;
-  readonly lifelines: Lifelines;
+  readonly liveness: Lifelines;
   readonly clock: Clock;
 }
 
@@ -157,17 +157,17 @@ interface FileScope extends ScopedStores {
 
 /** Scopes: each has a folder for skills and artifacts, and its own rows among the deps. */
 export class FileScopes {
-  readonly #ground: ScopesOptions;
+  readonly #options: ScopesOptions;
   readonly #open = new Map<string, FileScope>();
 
-  constructor(ground: ScopesOptions) {
-    this.#ground = ground;
+  constructor(options: ScopesOptions) {
+    this.#options = options;
   }
 
   of(name: string): FileScope {
     const known = this.#open.get(name);
     if (known) return known;
-    const scope = openScope(name, this.#pathOf(name), this.#ground);
+    const scope = openScope(name, this.#pathOf(name), this.#options);
     this.#open.set(name, scope);
     return scope;
   }
@@ -178,7 +178,7 @@ export class FileScopes {
     await artifacts.close();
     await deps.deleteAll();
     const path = this.#pathOf(name);
-    await guarded('delete', path, () => this.#ground.scrap.discard(path));
+    await guarded('delete', path, () => this.#options.staging.discard(path));
   }
 
   async close(): Promise<void> {
@@ -189,29 +189,29 @@ export class FileScopes {
   }
 
   #pathOf(name: string): string {
-    return join(this.#ground.folder, folderName(name));
+    return join(this.#options.folder, folderName(name));
   }
 }
 
-function openScope(name: string, path: string, { database, lifelines, clock }: ScopesOptions): FileScope {
-  const skills = folderWithStaging(join(path, 'skills'), lifelines);
-  const artifacts = folderWithStaging(join(path, 'artifacts'), lifelines);
+function openScope(name: string, path: string, { database, liveness, clock }: ScopesOptions): FileScope {
+  const skills = folderWithStaging(join(path, 'skills'), liveness);
+  const artifacts = folderWithStaging(join(path, 'artifacts'), liveness);
   // Written in another way than the names of agents and of artifacts in no scope.
   const column = (artifact: string) => `scope ${JSON.stringify(name)} artifact ${JSON.stringify(artifact)}`;
-  const turns = new FileLocks(database, lifelines, clock, column);
+  const locks = new FileLocks(database, liveness, clock, column);
   const sweep = async () => {
-    await skills.scrap.sweep();
-    await artifacts.scrap.sweep();
+    await skills.staging.sweep();
+    await artifacts.staging.sweep();
   };
   return {
     skills: new FileTexts({ ...skills, what: 'skill', ending: '.py' }),
-    artifacts: new FileArtifacts({ ...artifacts, turns, clock }),
+    artifacts: new FileArtifacts({ ...artifacts, locks, clock }),
     deps: new FileDeps(database, name),
     swept: sweep().catch(() => {}), // what cannot be swept waits for the next time
   };
 }
 
 /** Nothing that is meant for others begins with a dot: no agent's folder, and no tool's, skill's or artifact's file. */
-export function folderWithStaging(folder: string, lifelines: Lifelines): { folder: string; scrap: StagingFolder } {
-  return { folder, scrap: new StagingFolder(join(folder, '.unfinished'), lifelines) };
+export function folderWithStaging(folder: string, liveness: Lifelines): { folder: string; staging: StagingFolder } {
+  return { folder, staging: new StagingFolder(join(folder, '.unfinished'), liveness) };
 }

@@ -116,9 +116,9 @@ export class FileDocuments implements DocumentStore {
   }
 
   async get(collection: string, id: string): Promise<StoredDocument | undefined> {
-    const place = [checkCollection(collection), checkId(id)] as const;
+    const key = [checkCollection(collection), checkId(id)] as const;
     const row = await this.#database.read((db) =>
-      db.get('SELECT id, revision, document FROM documents WHERE collection = ? AND id = ?', ...place),
+      db.get('SELECT id, revision, document FROM documents WHERE collection = ? AND id = ?', ...key),
     );
     return row && readDocument(collection, toKept(row), this.#database.path);
   }
@@ -129,14 +129,14 @@ export class FileDocuments implements DocumentStore {
     value: unknown,
     { ifRevision }: DocumentCondition = {},
   ): Promise<number | undefined> {
-    const place = [checkCollection(collection), checkId(id)] as const;
+    const key = [checkCollection(collection), checkId(id)] as const;
     const text = documentText(collection, id, value);
     return this.#database.writeDurably((db) => {
-      if (!holds(db, place, ifRevision)) return undefined;
+      if (!holds(db, key, ifRevision)) return undefined;
       const put = 'INSERT OR REPLACE INTO documents (collection, id, document) VALUES (?, ?, ?) RETURNING revision';
-      const revision = Number(db.get(put, ...place, text)?.revision);
+      const revision = Number(db.get(put, ...key, text)?.revision);
       if (isIndexed(collection)) {
-        db.run(UNINDEX, ...place);
+        db.run(UNINDEX, ...key);
         for (const entry of entriesOf(collection, value)) db.run(INDEX, collection, entry, id);
       }
       return revision;
@@ -144,11 +144,11 @@ export class FileDocuments implements DocumentStore {
   }
 
   async delete(collection: string, id: string, { ifRevision }: DocumentCondition = {}): Promise<boolean> {
-    const place = [checkCollection(collection), checkId(id)] as const;
+    const key = [checkCollection(collection), checkId(id)] as const;
     return this.#database.writeDurably((db) => {
-      if (!holds(db, place, ifRevision)) return false;
-      if (isIndexed(collection)) db.run(UNINDEX, ...place);
-      return db.run('DELETE FROM documents WHERE collection = ? AND id = ?', ...place) > 0;
+      if (!holds(db, key, ifRevision)) return false;
+      if (isIndexed(collection)) db.run(UNINDEX, ...key);
+      return db.run('DELETE FROM documents WHERE collection = ? AND id = ?', ...key) > 0;
     });
   }
 
@@ -187,9 +187,9 @@ export class FileDocuments implements DocumentStore {
 const UNINDEX = 'DELETE FROM document_fields WHERE collection = ? AND id = ?';
 const INDEX = 'INSERT INTO document_fields (collection, entry, id) VALUES (?, ?, ?)';
 
-function holds(db: SqliteConnection, place: readonly [string, string], ifRevision: number | undefined): boolean {
+function holds(db: SqliteConnection, key: readonly [string, string], ifRevision: number | undefined): boolean {
   if (ifRevision === undefined) return true;
-  const row = db.get('SELECT revision FROM documents WHERE collection = ? AND id = ?', ...place);
+  const row = db.get('SELECT revision FROM documents WHERE collection = ? AND id = ?', ...key);
   return Number(row?.revision ?? 0) === ifRevision;
 }
 

@@ -24,22 +24,22 @@ const LONGEST_KNOWN_MS = 2000;
 
 interface TextFolderOptions {
   readonly folder: string;
-  readonly scrap: StagingFolder;
+  readonly staging: StagingFolder;
   /** For messages: "tool". */
   readonly what: string;
   readonly ending: string;
 }
 
 export class FileTexts implements TextStore {
-  readonly #place: TextFolderOptions;
+  readonly #options: TextFolderOptions;
   readonly #stamps = new FileVersions();
   readonly #count: FolderCount;
   #known: { readonly version: string; readonly until: number } | undefined;
   #writes = 0;
 
-  constructor(place: TextFolderOptions) {
-    this.#place = place;
-    this.#count = new FolderCount(place.folder);
+  constructor(options: TextFolderOptions) {
+    this.#options = options;
+    this.#count = new FolderCount(options.folder);
   }
 
   /** Leaves out what cannot be read; `get` says why. */
@@ -58,11 +58,11 @@ export class FileTexts implements TextStore {
   }
 
   async put(name: string, text: string, { ifAbsent = false }: { readonly ifAbsent?: boolean } = {}): Promise<boolean> {
-    const { folder, scrap, what } = this.#place;
+    const { folder, staging, what } = this.#options;
     const { path, checked } = await this.#find(name);
     checkText(what, checked, text);
     return guarded('write', path, async () => {
-      const unfinished = await scrap.file();
+      const unfinished = await staging.file();
       try {
         await writePrivateFile(unfinished, text);
         if (ifAbsent) await link(unfinished, path);
@@ -90,13 +90,13 @@ export class FileTexts implements TextStore {
         throw error;
       }
       this.#changed();
-      await syncFolder(this.#place.folder);
+      await syncFolder(this.#options.folder);
       return true;
     });
   }
 
   holds(count: number): Promise<boolean> {
-    return guarded('read', this.#place.folder, () => this.#count.holds(count));
+    return guarded('read', this.#options.folder, () => this.#count.holds(count));
   }
 
   /** Of a large folder it is known for a while; what is written here changes it at once. */
@@ -125,12 +125,12 @@ export class FileTexts implements TextStore {
   }
 
   #entries(): Promise<NamedFile[]> {
-    const { folder, ending } = this.#place;
+    const { folder, ending } = this.#options;
     return guarded('read', folder, () => listFiles(folder, ending));
   }
 
   async #find(name: string): Promise<{ checked: string; path: string }> {
-    const { folder, ending, what } = this.#place;
+    const { folder, ending, what } = this.#options;
     const checked = checkName(name, what);
     return { checked, path: await guarded('read', folder, () => pathOfName(folder, checked, ending)) };
   }

@@ -9,7 +9,7 @@ import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RedisAddress, RedisArgument, RedisCommands, RedisReply, Script } from './redis-context.ts';
 
-const PATIENCE_MS = 900;
+const CONNECT_WAIT_MS = 900;
 
 export class RedisConnection implements RedisCommands {
   readonly address: RedisAddress;
@@ -111,7 +111,7 @@ export class RedisConnection implements RedisCommands {
     this.#waiting.add(resolve);
     const giveUp = () => resolve(unreachable(this.address.where, 'no answer'));
     // What has arrived while this process was busy is read first.
-    const late = setTimeout(() => setImmediate(giveUp), PATIENCE_MS);
+    const late = setTimeout(() => setImmediate(giveUp), CONNECT_WAIT_MS);
     try {
       const problem = this.#client.isReady ? undefined : await promise;
       if (problem) throw problem;

@@ -99,7 +99,7 @@ export class RedisLocks implements Locks {
     for (;;) {
       if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
       const provenAt = performance.now();
-      const value = this.#newGrip(command);
+      const value = this.#newLockValue(command);
       const taken = await this.#take(agentKey, value);
       if ('token' in taken) return this.#keep(agentKey, { ...taken, value, provenAt }, signal);
       const left = deadline - performance.now();
@@ -112,9 +112,9 @@ export class RedisLocks implements Locks {
 
   async holder(agentKey: string): Promise<LockHolder | undefined> {
     const text = asTextIfAny(await this.#context.redis.send('GET', this.#keysOf(agentKey)[0]));
-    const grip = text === undefined ? undefined : parseLockValue(text);
-    if (!grip || processState(grip.holder) === 'dead') return undefined;
-    return { id: grip.holder, pid: grip.pid, host: grip.host, since: grip.since };
+    const value = text === undefined ? undefined : parseLockValue(text);
+    if (!value || processState(value.holder) === 'dead') return undefined;
+    return { id: value.holder, pid: value.pid, host: value.host, since: value.since };
   }
 
   /** The fence for writes under this lock. */
@@ -150,11 +150,11 @@ export class RedisLocks implements Locks {
     };
     const first = await ask('');
     if (typeof first === 'object') return first;
-    const grip = parseLockValue(first);
-    if (grip && processState(grip.holder) !== 'dead') return grip;
+    const found = parseLockValue(first);
+    if (found && processState(found.holder) !== 'dead') return found;
     const second = await ask(first);
     if (typeof second === 'object') return second;
-    const next = parseLockValue(second) ?? grip;
+    const next = parseLockValue(second) ?? found;
     // Unreadable, and replaced by another unreadable value at once.
     if (!next) throw new CellaError('STORAGE_FAILED', `The lock of agent ${JSON.stringify(agentKey)} cannot be read.`);
     return next;
@@ -201,9 +201,9 @@ export class RedisLocks implements Locks {
     lock.setState('lost');
   }
 
-  #newGrip(command: string): string {
+  #newLockValue(command: string): string {
     const since = Math.trunc(this.#context.clock());
-    const grip: LockValue = {
+    const value: LockValue = {
       grip: randomUUID(),
       holder: this.id,
       pid: process.pid,
@@ -211,7 +211,7 @@ export class RedisLocks implements Locks {
       command,
       since,
     };
-    return JSON.stringify(grip);
+    return JSON.stringify(value);
   }
 
   #keysOf(agentKey: string): readonly [lock: string, token: string] {
@@ -255,26 +255,26 @@ const COMMAND = script('return redis.call(unpack(ARGV))');
  * so a holder that was stopped for too long changes nothing, however late its command arrives.
  */
 export class FencedCommands implements RedisCommands {
-  readonly #line: RedisCommands;
+  readonly #commands: RedisCommands;
   readonly #fence: Fence;
 
-  constructor(line: RedisCommands, fence: Fence) {
-    this.#line = line;
+  constructor(commands: RedisCommands, fence: Fence) {
+    this.#commands = commands;
     this.#fence = fence;
   }
 
   get address(): RedisCommands['address'] {
-    return this.#line.address;
+    return this.#commands.address;
   }
 
   send(...args: RedisArgument[]): Promise<RedisReply> {
-    return WRITES.has(args[0]) ? this.run(COMMAND, [], args) : this.#line.send(...args);
+    return WRITES.has(args[0]) ? this.run(COMMAND, [], args) : this.#commands.send(...args);
   }
 
   async run(given: Script, keys: readonly string[], args: readonly RedisArgument[]): Promise<RedisReply> {
     const { key, token, onLost } = this.#fence;
     try {
-      return await this.#line.run(checked(given), [...keys, key], [...args, token]);
+      return await this.#commands.run(checked(given), [...keys, key], [...args, token]);
     } catch (error) {
       if (error instanceof CellaError && error.details.reason === REFUSAL) throw onLost();
       throw error;
