@@ -176,7 +176,7 @@ export interface Lock extends AsyncDisposable {
   readonly held: boolean;
   readonly state: LockState;
   /** Told of each change that nobody here has asked for; gives what ends that. */
-  watch(told: (state: LockState) => void): () => void;
+  watch(onChange: (state: LockState) => void): () => void;
   /** May be called again; where it failed, it tries again. */
   release(): Promise<void>;
 }

@@ -42,9 +42,9 @@ export function eventJson(event: unknown, index: number): string {
 /** `written`: how many bytes came. */
 export function checkManifest(manifest: Manifest, written: number): Manifest {
   const checked = checkShape(manifest);
-  const told = checked.segments.reduce((sum, { bytes }) => sum + bytes, 0);
-  if (told === written) return checked;
-  const message = `Cannot store checkpoint ${checked.id}: its segments have ${told} bytes, and ${written} were written.`;
+  const listed = checked.segments.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (listed === written) return checked;
+  const message = `Cannot store checkpoint ${checked.id}: its segments have ${listed} bytes, and ${written} were written.`;
   throw new CellaError('STORAGE_FAILED', message);
 }
 

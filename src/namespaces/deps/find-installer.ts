@@ -84,13 +84,13 @@ export async function findForeignInstaller(
     const found = await pipOf(python, attempt);
     if (found === undefined) continue;
     // Its package lies beside the others; only that one is taken from there.
-    const place = found.selfContained ? dirname(dirname(found.runner)) : undefined;
+    const pipFolder = found.selfContained ? dirname(dirname(found.runner)) : undefined;
     const asked = JSON.stringify([python, found, wanted]);
     if (!verifiedPips.has(asked)) {
-      if ((await firstLine(python, crossPipProbe(wanted, place), attempt)) === undefined) continue;
+      if ((await firstLine(python, crossPipProbe(wanted, pipFolder), attempt)) === undefined) continue;
       verifiedPips.add(asked);
     }
-    return superviseInstaller(crossPip(found.name, python, wanted, place), python);
+    return superviseInstaller(crossPip(found.name, python, wanted, pipFolder), python);
   }
   return undefined;
 }

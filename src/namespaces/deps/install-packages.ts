@@ -41,8 +41,8 @@ export function programInstaller(installer: InstallerCommand, foreign?: Interpre
         timeoutMs,
         signal,
         onLine: (line) => {
-          const told = progressLine(line, source);
-          if (told !== undefined) progress(told);
+          const text = progressLine(line, source);
+          if (text !== undefined) progress(text);
         },
       });
       if (signal.aborted) throw installAborted();

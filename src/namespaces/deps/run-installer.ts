@@ -169,10 +169,10 @@ function isConnection(line: string): boolean {
 /** pip marks each line, uv the first of several; after a crash the last line says most. */
 function errorText(lines: readonly string[]): string {
   const marked = lines.filter((line) => line.startsWith('ERROR: ')).map((line) => line.slice('ERROR: '.length));
-  const told = marked.filter((line) => line !== 'Exception:');
+  const messages = marked.filter((line) => line !== 'Exception:');
   // A folder of wheels that the installer's user cannot read.
   const ignored = lines.filter((line) => /^WARNING: .* is ignored/.test(line)).map((line) => line.slice(9));
-  if (told.length > 0) return [...new Set([...told, ...ignored])].join('; ');
+  if (messages.length > 0) return [...new Set([...messages, ...ignored])].join('; ');
   const first = lines.findIndex((line) => /^\s*(error:|×)/.test(line));
   if (marked.length > 0 || first < 0) return lines.at(-1) ?? '';
   const drawn = lines.slice(first).map((line) => line.replace(/^[\s×╰─▶├│]+/, ''));

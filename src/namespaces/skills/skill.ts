@@ -72,8 +72,8 @@ export function checkSourceLength(source: string): void {
 }
 
 export function invalidSkill(reason: string, line?: number): CellaError {
-  const place = line === undefined ? '' : `, line ${line}`;
-  return new CellaError('SKILL_INVALID', `The source is no skill${place}: ${reason}.`, {
+  const at = line === undefined ? '' : `, line ${line}`;
+  return new CellaError('SKILL_INVALID', `The source is no skill${at}: ${reason}.`, {
     details: { reason, ...(line !== undefined && { line }) },
   });
 }

@@ -23,9 +23,9 @@ const LEAST_WORKED_MS = 9;
 const MOST_TRIES = 5;
 
 /** Only code that is run as a script can be ended; the function is our own. */
-const place: { work: (() => unknown) | undefined } = { work: undefined };
+const globals: { work: (() => unknown) | undefined } = { work: undefined };
 const script = new Script('work()');
-const context = createContext(place);
+const context = createContext(globals);
 
 export class BoundedSchemas implements jsonSchemaValidator {
   /** Why: they did not end in time once, or are too large. They are refused from then on, whatever the value. */
@@ -88,7 +88,7 @@ function isPattern(key: string, value: unknown): boolean {
 }
 
 function endsInTime(work: () => void): boolean {
-  place.work = work;
+  globals.work = work;
   try {
     script.runInContext(context, { timeout: MOST_MS });
     return true;
@@ -97,7 +97,7 @@ function endsInTime(work: () => void): boolean {
     if (Object(error).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return false;
     throw error;
   } finally {
-    place.work = undefined;
+    globals.work = undefined;
   }
 }
 

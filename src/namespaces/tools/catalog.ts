@@ -31,7 +31,7 @@ export class CatalogReader {
   readonly #store: TextStore;
   readonly #folders: readonly string[];
   #read: { readonly state: string; readonly catalog: Promise<Catalog> } | undefined;
-  /** By place. A definition that did not change stays the same object. */
+  /** By where they are from. A definition that did not change stays the same object. */
   readonly #parsed = new Map<string, ParsedDefinition>();
 
   constructor(store: TextStore, folders: readonly string[]) {
@@ -62,10 +62,10 @@ export class CatalogReader {
     const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
     const tools = new Map<string, ToolDefinition>();
     const origins = new Map<string, string>();
-    const places = new Set<string>();
+    const sources = new Set<string>();
     for await (const source of inSlices([...stored, ...files])) {
       const result = this.#parse(source, parseTool);
-      places.add(source.where);
+      sources.add(source.where);
       if ('error' in result) {
         problems.push(problemOf(source, result.error));
         continue;
@@ -83,7 +83,7 @@ export class CatalogReader {
       tools.set(name, result.tool);
       origins.set(name, source.where);
     }
-    for (const place of this.#parsed.keys()) if (!places.has(place)) this.#parsed.delete(place);
+    for (const where of this.#parsed.keys()) if (!sources.has(where)) this.#parsed.delete(where);
     return { tools, problems };
   }
 

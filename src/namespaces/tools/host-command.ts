@@ -26,18 +26,18 @@ export const DEFAULT_HOST_OPTIONS: HostCommandOptions = {
 const PIPES_MS = 1000;
 
 export class HostCommands implements CommandRunner {
-  readonly #place: HostCommandOptions;
+  readonly #options: HostCommandOptions;
 
-  constructor(place: Partial<HostCommandOptions> = {}) {
-    this.#place = { ...DEFAULT_HOST_OPTIONS, ...place };
+  constructor(options: Partial<HostCommandOptions> = {}) {
+    this.#options = { ...DEFAULT_HOST_OPTIONS, ...options };
   }
 
   async run(command: Command): Promise<CommandResult> {
     const mark = newProcessTag();
     const [program = '', ...args] = command.argv;
     const child = start(program, args, {
-      cwd: this.#place.cwd,
-      env: { ...hostEnv(this.#place), ...command.env, ...mark.env },
+      cwd: this.#options.cwd,
+      env: { ...hostEnv(this.#options), ...command.env, ...mark.env },
     });
     const stdout = keep(child.stdout, command.outputLimitBytes);
     const stderr = keep(child.stderr, command.outputLimitBytes);

@@ -58,10 +58,10 @@ export class McpConnection {
 
   static async open(
     tool: McpTool,
-    place: HostCommandOptions,
+    hostOptions: HostCommandOptions,
     credentials: Credentials | undefined,
   ): Promise<McpConnection> {
-    const transport = await makeTransport(tool, place, credentials);
+    const transport = await makeTransport(tool, hostOptions, credentials);
     const connection = new McpConnection(tool, transport);
     const options = { timeout: Math.ceil(tool.start_timeout * 1000) };
     try {
@@ -142,12 +142,12 @@ export interface McpTransport {
 
 export async function makeTransport(
   tool: McpTool,
-  place: HostCommandOptions,
+  hostOptions: HostCommandOptions,
   credentials: Credentials | undefined,
 ): Promise<McpTransport> {
   if (tool.command === undefined) return await overHttp(tool, credentials);
   const { env, secrets } = await resolveEnvironment(tool.env ?? {}, credentials, tool.name);
-  const program = { command: tool.command, args: tool.args ?? [], env: { ...hostEnv(place), ...env }, cwd: place.cwd };
+  const program = { command: tool.command, args: tool.args ?? [], env: { ...hostEnv(hostOptions), ...env }, cwd: hostOptions.cwd };
   const transport = new ProgramTransport(program);
   return { transport, secrets, stderrTail: () => transport.stderrTail };
 }

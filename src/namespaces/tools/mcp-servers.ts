@@ -25,15 +25,15 @@ interface OpenMcpServer {
 }
 
 export class McpServers {
-  readonly #place: HostCommandOptions;
+  readonly #hostOptions: HostCommandOptions;
   readonly #credentials: Credentials | undefined;
   readonly #servers = new Map<string, OpenMcpServer>();
   /** Why a server did not start, and when it was found out. */
   readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
 
-  constructor(place: HostCommandOptions, credentials: Credentials | undefined) {
-    this.#place = place;
+  constructor(hostOptions: HostCommandOptions, credentials: Credentials | undefined) {
+    this.#hostOptions = hostOptions;
     this.#credentials = credentials;
   }
 
@@ -128,7 +128,7 @@ export class McpServers {
 
   async #open(tool: McpTool): Promise<McpConnection> {
     const { McpConnection } = await import('./mcp-connection.ts');
-    return await McpConnection.open(tool, this.#place, this.#credentials);
+    return await McpConnection.open(tool, this.#hostOptions, this.#credentials);
   }
 }
 

@@ -46,7 +46,7 @@ function issueText(issue: z.core.$ZodIssue): string {
 }
 
 function invalidTool(where: string, line: number | undefined, reason: string): CellaError {
-  const place = line === undefined ? where : `${where}:${line}`;
-  const message = `The tool in ${place} cannot be used: ${reason.replace(/\.$/, '')}.`;
+  const at = line === undefined ? where : `${where}:${line}`;
+  const message = `The tool in ${at} cannot be used: ${reason.replace(/\.$/, '')}.`;
   return new CellaError('TOOL_INVALID', message, { details: { where, ...(line === undefined ? {} : { line }) } });
 }

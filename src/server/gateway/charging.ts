@@ -32,19 +32,19 @@ export async function chargeCall(
   const { rules, usage, log, onUsage } = parts;
   const { workedMs } = timing;
   if (workedMs === undefined) return;
-  const untold = {
+  const unreported = {
     // As many as there can be: a token has a byte at least.
     input: modelRequest.body?.length ?? 0,
     output: maxProduced(modelRequest, { workedMs, isOver: reader.isOver }),
   };
-  const { counts, model = modelRequest.model, told } = reader.reading(untold);
+  const { counts, model = modelRequest.model, reported } = reader.reading(unreported);
   const price = rules.priceOf(model ?? '') ?? rules.priceOf(modelRequest.model ?? '');
   const used: TokenUsage = {
     ...counts,
-    ...(price ? { costUsd: costOf(counts, told.input ? price : worstCasePrice(price)) } : {}),
+    ...(price ? { costUsd: costOf(counts, reported.input ? price : worstCasePrice(price)) } : {}),
     ...(model === undefined ? {} : { model: model.slice(0, 200) }),
   };
-  const estimated = !told.input || !told.output;
+  const estimated = !reported.input || !reported.output;
   await usage.add(binding, { usage: used, estimated });
   const { session, task, userId } = binding;
   log?.info({ session, task, userId, ...used, estimated }, 'model call');

@@ -113,11 +113,11 @@ export class ModelGateway implements AsyncDisposable {
         signal: AbortSignal.any([gone.signal, this.#ending.signal]),
       });
     } catch (error) {
-      const told = error instanceof CellaError ? error : new CellaError('INTERNAL', 'The gateway failed.');
-      if (told !== error) this.#parts.log?.error({ err: error }, 'model gateway');
-      else this.#parts.log?.warn({ provider, code: told.code, reason: told.message }, 'model call refused');
-      if (told === error) this.#tellRefused(provider, told, expected);
-      tell(response, provider, told);
+      const failure = error instanceof CellaError ? error : new CellaError('INTERNAL', 'The gateway failed.');
+      if (failure !== error) this.#parts.log?.error({ err: error }, 'model gateway');
+      else this.#parts.log?.warn({ provider, code: failure.code, reason: failure.message }, 'model call refused');
+      if (failure === error) this.#tellRefused(provider, failure, expected);
+      tell(response, provider, failure);
     }
   }
 

@@ -19,8 +19,8 @@ function readerOf(wire: ApiFormat, streamed: boolean) {
   return { push, end, usage, reading: usage.reading.bind(usage) };
 }
 
-/** What is counted in the place of what is not told. */
-const UNTOLD = { input: 333, output: 4444 };
+/** What is counted if nothing is reported. */
+const UNREPORTED = { input: 333, output: 4444 };
 
 const streams: readonly [ApiFormat, string][] = [
   [
@@ -93,8 +93,8 @@ describe.each(streams)('a stream of %s', (wire, text) => {
     const reader = readerOf(wire, true);
     for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size));
     expect(reader.end()).toBe(true);
-    const { counts, model, told } = reader.reading(UNTOLD);
-    expect({ model, told }).toEqual({ model: 'm', told: { input: true, output: true } });
+    const { counts, model, reported } = reader.reading(UNREPORTED);
+    expect({ model, reported }).toEqual({ model: 'm', reported: { input: true, output: true } });
     expect(counts).toEqual({ input: 10, output: 20, cacheRead: 4, cacheWrite: wire === 'messages' ? 6 : 0 });
   });
 
@@ -102,9 +102,9 @@ describe.each(streams)('a stream of %s', (wire, text) => {
     for (let end = 0; end < text.trimEnd().lastIndexOf('data: '); end += 5) {
       const reader = readerOf(wire, true);
       reader.push(bytes.subarray(0, end));
-      const { counts, told } = reader.reading(UNTOLD);
-      expect(counts.input).toBe(told.input ? 10 : UNTOLD.input);
-      expect({ output: counts.output, told: told.output }).toEqual({ output: UNTOLD.output, told: false });
+      const { counts, reported } = reader.reading(UNREPORTED);
+      expect(counts.input).toBe(reported.input ? 10 : UNREPORTED.input);
+      expect({ output: counts.output, reported: reported.output }).toEqual({ output: UNREPORTED.output, reported: false });
       expect(reader.usage.isOver).toBe(false);
     }
   });
@@ -124,8 +124,8 @@ describe('an answer that is no stream', () => {
     const reader = readerOf(wire, false);
     reader.push(Buffer.from(JSON.stringify(answer, null, 2)));
     expect(reader.end()).toBe(true);
-    const told = { input: true, output: true };
-    expect(reader.reading(UNTOLD)).toMatchObject({ counts: { input: 10, output: 20 }, model: 'm', told });
+    const reported = { input: true, output: true };
+    expect(reader.reading(UNREPORTED)).toMatchObject({ counts: { input: 10, output: 20 }, model: 'm', reported });
   });
 
   it.each<[string, unknown]>([
@@ -137,7 +137,7 @@ describe('an answer that is no stream', () => {
     const reader = readerOf('messages', false);
     reader.push(Buffer.from(JSON.stringify(answer)));
     reader.end();
-    expect(reader.reading(UNTOLD)).toMatchObject({ counts: UNTOLD, told: { input: false, output: false } });
+    expect(reader.reading(UNREPORTED)).toMatchObject({ counts: UNREPORTED, reported: { input: false, output: false } });
   });
 });
 
@@ -150,7 +150,7 @@ describe('a line without end', () => {
       Buffer.from(`\n${sse({ type: 'message_delta', usage: { output_tokens: 3 } }, { type: 'message_stop' })}`),
     );
     expect(reader.end()).toBe(true);
-    expect(reader.reading(UNTOLD).counts.output).toBe(3);
+    expect(reader.reading(UNREPORTED).counts.output).toBe(3);
   });
 });
 
@@ -162,21 +162,21 @@ describe('what was made', () => {
   };
 
   it('is at least what was told until then, and what was seen of it', () => {
-    const told = read('messages', { type: 'message_delta', usage: { output_tokens: 9000 } });
-    expect(told.reading(UNTOLD).counts.output).toBe(9000);
+    const reader = read('messages', { type: 'message_delta', usage: { output_tokens: 9000 } });
+    expect(reader.reading(UNREPORTED).counts.output).toBe(9000);
     const seen = read('messages', { type: 'content_block_delta', delta: { text: 'x'.repeat(30_000) } });
-    expect(seen.reading(UNTOLD).counts.output).toBe(10_000);
+    expect(seen.reading(UNREPORTED).counts.output).toBe(10_000);
   });
 
   it('is not told by an answer that has failed, and by none of Gemini’s before the connection has ended', () => {
     const began = { type: 'message_start', message: { usage: { input_tokens: 5, output_tokens: 1 } } };
     const failed = read('messages', began, { type: 'error' }, { type: 'message_stop' });
     expect(failed.end()).toBe(true);
-    expect(failed.reading(UNTOLD)).toMatchObject({ counts: { output: UNTOLD.output }, told: { output: false } });
+    expect(failed.reading(UNREPORTED)).toMatchObject({ counts: { output: UNREPORTED.output }, reported: { output: false } });
     const gemini = read('gemini', { candidates: [{ finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 5 } });
-    expect(gemini.reading(UNTOLD).counts.output).toBe(UNTOLD.output);
+    expect(gemini.reading(UNREPORTED).counts.output).toBe(UNREPORTED.output);
     expect(gemini.end()).toBe(true);
     // A count of none is left out by it.
-    expect(gemini.reading(UNTOLD)).toMatchObject({ counts: { output: 0 }, told: { output: true } });
+    expect(gemini.reading(UNREPORTED)).toMatchObject({ counts: { output: 0 }, reported: { output: true } });
   });
 });

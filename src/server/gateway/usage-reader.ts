@@ -11,7 +11,7 @@ const readers: Readonly<Record<ApiFormat, ReadMessage>> = {
   responses: readResponses,
   chat: readChat,
   gemini: readGemini,
-  free: () => ({ last: 'told' }),
+  free: () => ({ last: 'final' }),
 };
 
 /** A little more than most texts have, so that it is rather too much than too little. */
@@ -21,8 +21,8 @@ export interface UsageReading {
   readonly counts: TokenCounts;
   /** As the provider named it. */
   readonly model: string | undefined;
-  /** Whether the provider has told it. */
-  readonly told: { readonly input: boolean; readonly output: boolean };
+  /** Whether the provider has reported it. */
+  readonly reported: { readonly input: boolean; readonly output: boolean };
 }
 
 export class UsageReader {
@@ -53,7 +53,7 @@ export class UsageReader {
 
   /** The mark with which some streams end. */
   done(): void {
-    this.#see('told');
+    this.#see('final');
   }
 
   /** Nothing follows. True where the answer came to an end as this provider ends one. */
@@ -64,26 +64,26 @@ export class UsageReader {
 
   /** Whether the answer has come to its end, also where that of its connection was not waited for. */
   get isOver(): boolean {
-    return this.#ended || this.#last === 'told';
+    return this.#ended || this.#last === 'final';
   }
 
-  /** `untold`: what the call may have come to, in the place of what the provider does not tell. */
-  reading(untold: Pick<TokenCounts, 'input' | 'output'>): UsageReading {
+  /** `unreported`: what the call may have come to, where the provider reports nothing. */
+  reading(unreported: Pick<TokenCounts, 'input' | 'output'>): UsageReading {
     const { input, output, cacheRead = 0, cacheWrite = 0 } = this.#counts;
-    const final = this.#last === 'told' || (this.#last === 'perhaps' && this.#ended);
-    const told = { input: input !== undefined, output: final && output !== undefined };
+    const final = this.#last === 'final' || (this.#last === 'final-if-last' && this.#ended);
+    const reported = { input: input !== undefined, output: final && output !== undefined };
     const written = Math.ceil(this.#characters / CHARACTERS_PER_TOKEN);
     const counts = {
-      input: input ?? untold.input,
+      input: input ?? unreported.input,
       // Where a stream broke off, its count is that of the beginning.
-      output: told.output && output !== undefined ? output : Math.max(output ?? 0, written, untold.output),
+      output: reported.output && output !== undefined ? output : Math.max(output ?? 0, written, unreported.output),
       ...{ cacheRead, cacheWrite },
     };
-    return { counts, model: this.#model, told };
+    return { counts, model: this.#model, reported };
   }
 
   /** What comes after the last one takes nothing back. */
   #see(last: Finality | undefined): void {
-    if (this.#last === undefined || this.#last === 'perhaps') this.#last = last ?? this.#last;
+    if (this.#last === undefined || this.#last === 'final-if-last') this.#last = last ?? this.#last;
   }
 }

@@ -10,10 +10,10 @@ export interface TokenCounts {
 }
 
 /**
- * `told`: the counts so far are those of all of it. `perhaps`: so they are if nothing follows. `failed`: what was made until
- * then is not told.
+ * `final`: the counts so far are those of the whole answer. `final-if-last`: they are, if no other message follows. `unknown`:
+ * the answer failed, and the provider does not report what was used until then.
  */
-export type Finality = 'told' | 'perhaps' | 'failed';
+export type Finality = 'final' | 'final-if-last' | 'unknown';
 
 /** One message of a stream, or the whole of an answer that is none. What is not known has no place in it. */
 export interface UsageReport {

@@ -122,7 +122,7 @@ export class RedisConnection implements RedisCommands {
   }
 
   #tell(problem: CellaError | undefined): void {
-    for (const told of this.#waiting) told(problem);
+    for (const settle of this.#waiting) settle(problem);
   }
 
   #failure(cause: unknown): CellaError {

@@ -94,7 +94,7 @@ export class WheelCache {
   readonly #progress: (text: string) => void;
   readonly #known = new Map<PackageFile, Promise<Metadata>>();
   /** What the index has said of a wheel, to compare with what that says itself. */
-  readonly #told = new Map<PackageFile, string>();
+  readonly #indexMetadata = new Map<PackageFile, string>();
   readonly #paths = new Map<PackageFile, Promise<string>>();
   #count = 0;
 
@@ -115,7 +115,7 @@ export class WheelCache {
     return await once(this.#paths, file, async () => {
       const path = await this.#download(file);
       const own = await withFileContext(file, () => readWheelMetadata(path, this.#limits));
-      if ((this.#told.get(file) ?? own.text) !== own.text)
+      if ((this.#indexMetadata.get(file) ?? own.text) !== own.text)
         throw new Failed(`${file.filename} is not what the package index said of it`);
       checkNames(own.metadata, file);
       return path;
@@ -145,7 +145,7 @@ export class WheelCache {
     const metadata = parseMetadata(text);
     if (!metadata) throw new Failed(`the metadata of ${file.filename} cannot be read`);
     checkNames(metadata, file);
-    this.#told.set(file, text);
+    this.#indexMetadata.set(file, text);
     return metadata;
   }
 

@@ -240,24 +240,24 @@ const AnthropicMessage = z.object({
 });
 
 const finality: ReadonlyMap<string, Finality> = new Map([
-  ['message_stop', 'told'],
-  ['message', 'told'],
-  ['error', 'failed'],
+  ['message_stop', 'final'],
+  ['message', 'final'],
+  ['error', 'unknown'],
 ]);
 
 export const readMessages: ReadMessage = (message) => {
   const parsed = AnthropicMessage.safeParse(message);
   if (!parsed.success) return undefined;
   const { type, model, usage, message: started, delta } = parsed.data;
-  const told = usage ?? started?.usage;
+  const reported = usage ?? started?.usage;
   return {
     model: model ?? started?.model,
-    counts: told
+    counts: reported
       ? definedCounts({
-          input: told.input_tokens,
-          output: told.output_tokens,
-          cacheRead: told.cache_read_input_tokens,
-          cacheWrite: told.cache_creation_input_tokens,
+          input: reported.input_tokens,
+          output: reported.output_tokens,
+          cacheRead: reported.cache_read_input_tokens,
+          cacheWrite: reported.cache_creation_input_tokens,
         })
       : undefined,
     text: joined(delta?.text, delta?.thinking, delta?.partial_json),

@@ -174,7 +174,7 @@ export const readGemini: ReadMessage = (message) => {
     model: modelVersion,
     counts: usage && countsOf(usage),
     text: joined(...parts.map(({ text }) => text)),
-    last: 'perhaps',
+    last: 'final-if-last',
   };
 };
 

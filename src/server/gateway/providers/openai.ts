@@ -350,10 +350,10 @@ const ResponsesMessage = OpenAiResponse.extend({
 });
 
 const finality: ReadonlyMap<string, Finality> = new Map([
-  ['response.completed', 'told'],
-  ['response.incomplete', 'told'],
-  ['response.failed', 'told'],
-  ['error', 'failed'],
+  ['response.completed', 'final'],
+  ['response.incomplete', 'final'],
+  ['response.failed', 'final'],
+  ['error', 'unknown'],
 ]);
 
 export const readResponses: ReadMessage = (message) => {
@@ -365,7 +365,7 @@ export const readResponses: ReadMessage = (message) => {
     model,
     counts: usage,
     text: joined(delta),
-    last: object === 'response' ? 'told' : finality.get(type),
+    last: object === 'response' ? 'final' : finality.get(type),
   };
 };
 
@@ -399,7 +399,7 @@ export const readChat: ReadMessage = (message) => {
     model,
     counts: usage,
     text: joined(...texts),
-    last: object === 'chat.completion' ? 'told' : undefined,
+    last: object === 'chat.completion' ? 'final' : undefined,
   };
 };
 
