@@ -7,11 +7,11 @@ import { spawn } from 'node:child_process';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { systemCode } from '../lib/errno.ts';
-import { isProcessAlive } from '../lib/process-identity.ts';
 import { raceAbort } from '../lib/abort.ts';
 import { answerFromProcess } from '../lib/deadline.ts';
+import { systemCode } from '../lib/errno.ts';
 import { endsAfterKill, processEnd } from '../lib/process-end.ts';
+import { isProcessAlive } from '../lib/process-identity.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
   type AgentProgram,
@@ -138,7 +138,8 @@ async function makeReadable(folder: string): Promise<void> {
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const pid = TEMP_NAME.exec(name)?.[1];
-    if (pid !== undefined && !isProcessAlive(Number(pid))) await rm(join(folder, name), { recursive: true, force: true });
+    if (pid !== undefined && !isProcessAlive(Number(pid)))
+      await rm(join(folder, name), { recursive: true, force: true });
   }
 }
 

@@ -1,8 +1,8 @@
 /** A terminal of a session at a server: bytes both ways. Its program ends with the connection. */
 
 import type { z } from 'zod';
-import { AsyncQueue } from '../lib/async-queue.ts';
 import { onAbort } from '../lib/abort.ts';
+import { AsyncQueue } from '../lib/async-queue.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { OpenTerminal } from '../protocol/api/execution-routes.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';

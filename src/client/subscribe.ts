@@ -1,7 +1,7 @@
 /** Subscribes to the events of a session over a WebSocket, and resumes by sequence number after a broken connection. */
 
-import { AsyncQueue } from '../lib/async-queue.ts';
 import { onAbort } from '../lib/abort.ts';
+import { AsyncQueue } from '../lib/async-queue.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { jsonLines } from '../lib/line-splitter.ts';

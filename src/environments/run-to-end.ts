@@ -1,7 +1,7 @@
 /** Runs a program in a kernel host to its end, with a timeout and bounded output. */
 
-import { onAbort } from '../lib/abort.ts';
 import type { ByteSource } from '../kernel/kernel-connection.ts';
+import { onAbort } from '../lib/abort.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';

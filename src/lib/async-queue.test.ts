@@ -2,7 +2,9 @@ import { expect, test } from 'vitest';
 import { AsyncQueue } from './async-queue.ts';
 
 async function readAll<T>(queue: AsyncQueue<T>): Promise<T[]> {
-  return await Array.fromAsync(queue);
+  const items: T[] = [];
+  for await (const item of queue) items.push(item);
+  return items;
 }
 
 test('a reader gets what waits and what comes, in order, until the end', async () => {

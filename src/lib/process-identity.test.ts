@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { processState, newProcessIdentity, ownProcess } from './process-identity.ts';
+import { newProcessIdentity, ownProcess, processState } from './process-identity.ts';
 
 const linux = process.platform === 'linux';
 

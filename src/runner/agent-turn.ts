@@ -1,7 +1,7 @@
 /** Runs one turn of an agent from loading to end. It can be stopped, or time out, in every phase. */
 
-import { onAbort } from '../lib/abort.ts';
 import type { Agent, AgentAdapter, AgentSetup, AgentTurn, ModelAccess, TurnOutcome } from '../agents/agent-adapter.ts';
+import { onAbort } from '../lib/abort.ts';
 import type { AgentProfile } from '../protocol/agent-profile.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import type { TaskStatus } from '../protocol/runner-methods.ts';

@@ -1,7 +1,6 @@
 /** One turn that the server has asked for over RPC: its events, its permissions and its outcome. */
 
 import type { z } from 'zod';
-import { onAbort } from '../lib/abort.ts';
 import type {
   AgentAdapter,
   AgentPermissionRequest,
@@ -9,6 +8,7 @@ import type {
   ModelAccess,
   PermissionAnswer,
 } from '../agents/agent-adapter.ts';
+import { onAbort } from '../lib/abort.ts';
 import type { AgentEvent } from '../protocol/agent-events.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { RpcPeer } from '../protocol/rpc-peer.ts';
@@ -288,9 +288,7 @@ class RpcPermissions {
 
   async #wait(id: string, signal: AbortSignal): Promise<RpcDecision> {
     const decided = Promise.withResolvers<RpcDecision>();
-    using _ = onAbort(signal, () =>
-      decided.resolve({ outcome: 'cancelled', reason: 'The turn is being stopped.' }),
-    );
+    using _ = onAbort(signal, () => decided.resolve({ outcome: 'cancelled', reason: 'The turn is being stopped.' }));
     this.#waiting.set(id, decided.resolve);
     try {
       return await decided.promise;

@@ -2,8 +2,8 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
-import { onAbort } from '../lib/abort.ts';
 import type { AgentAdapter, AgentPermissionRequest, AgentSetup, PermissionAnswer } from '../agents/agent-adapter.ts';
+import { onAbort } from '../lib/abort.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
 import { describeFirstIssue } from '../protocol/rpc-peer.ts';

@@ -1,8 +1,8 @@
 /** Asks which layers of isolation this machine has: Python tries each one for real and reports. */
 
 import { z } from 'zod';
-import { systemCode } from '../lib/errno.ts';
 import { describeRunFailure, kernelPackage, parseJson } from '../interpreter/find-python.ts';
+import { systemCode } from '../lib/errno.ts';
 import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { firstUids } from './sandbox-user.ts';

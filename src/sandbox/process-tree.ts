@@ -83,15 +83,6 @@ function hasTag(pid: number, text: string, group: string): boolean {
   return read(`/proc/${pid}/environ`).split('\0').includes(text) || isInGroup(read(`/proc/${pid}/cgroup`), group);
 }
 
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    // Not Linux: the group is all that can be found.
-    return [];
-  }
-}
-
 function read(path: string): string {
   try {
     return readFileSync(path, 'latin1');

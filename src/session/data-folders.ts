@@ -13,10 +13,10 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import type { FilesRoot } from '../environments/files/session-files.ts';
 import { systemCode } from '../lib/errno.ts';
 import { isStable } from '../lib/private-file.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
-import type { FilesRoot } from '../environments/files/session-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { fileRights, isSandboxUid, type SandboxUser, sandboxUser } from '../sandbox/sandbox-user.ts';
 import { checkFolderId, folderProblem, resolveFolder } from '../sandbox/spec.ts';

@@ -1,8 +1,8 @@
 /** Lists the kernels of a storage by agent key, whichever process holds them. */
 
 import { readdir, readFile } from 'node:fs/promises';
-import { parseProcessStat } from '../lib/process-identity.ts';
 import { inSlices } from '../lib/event-loop.ts';
+import { parseProcessStat } from '../lib/process-identity.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { SessionRecord } from '../storage/session-record.ts';
 import type { AgentInfo } from './api.ts';

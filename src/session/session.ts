@@ -1,6 +1,5 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
-import { AsyncQueue } from '../lib/async-queue.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
@@ -8,6 +7,7 @@ import { EventListener, EventQueue } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';
+import { AsyncQueue } from '../lib/async-queue.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';

@@ -5,9 +5,9 @@
 
 import { dirname, resolve } from 'node:path';
 import { z } from 'zod';
-import { describeYamlProblem, YamlDocument } from '../lib/yaml-document.ts';
 import { readOwnFile } from '../lib/private-file.ts';
 import { suggest } from '../lib/suggest.ts';
+import { describeYamlProblem, YamlDocument } from '../lib/yaml-document.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { holdsPassword, type Setting } from './setting.ts';
 import { allSettings } from './settings-table.ts';

@@ -168,7 +168,11 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
   });
 
   it('that is to be made from a base that is not here is not pulled', async () => {
-    const making = buildFromBase(engine, 'python:3.12', { version: 'test', dataDir: data, owner: newProcessIdentity() });
+    const making = buildFromBase(engine, 'python:3.12', {
+      version: 'test',
+      dataDir: data,
+      owner: newProcessIdentity(),
+    });
     await expect(making).rejects.toMatchObject(failing('IMAGE_NOT_FOUND', /docker pull python:3\.12/));
   });
 

@@ -2,8 +2,8 @@
 
 import type { Command } from 'commander';
 import { stringify } from 'yaml';
-import { YamlDocument } from '../../lib/yaml-document.ts';
 import type { Client } from '../../client/index.ts';
+import { YamlDocument } from '../../lib/yaml-document.ts';
 import { type AgentProfile, parseProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Exit, UsageError } from '../command-errors.ts';

@@ -3,9 +3,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isStopped } from '../../lib/process-identity.ts';
 import { CellaError, type Client, connect, type ServerStatus } from '../../client/index.ts';
 import { withTimeout } from '../../lib/deadline.ts';
+import { isStopped } from '../../lib/process-identity.ts';
 import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
 import { Exit } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';

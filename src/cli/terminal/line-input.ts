@@ -2,8 +2,8 @@
 
 import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { systemCode } from '../../lib/errno.ts';
 import { onAbort } from '../../lib/abort.ts';
+import { systemCode } from '../../lib/errno.ts';
 import { UsageError } from '../command-errors.ts';
 
 export interface LineRequest {

@@ -3,8 +3,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { systemCode } from '../../lib/errno.ts';
 import { kernelPackage } from '../../interpreter/find-python.ts';
+import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ImageProbeAnswer } from './image-python.ts';
 

@@ -4,11 +4,11 @@ import { chmodSync, mkdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { singleFlight } from '../../lib/single-flight.ts';
-import { onAbort, raceAbort } from '../../lib/abort.ts';
 import type { ProcessExit } from '../../kernel/kernel-connection.ts';
+import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { withTimeout } from '../../lib/deadline.ts';
 import { runProgram } from '../../lib/run-program.ts';
+import { singleFlight } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { FrameType } from '../../protocol/kernel-frames.ts';

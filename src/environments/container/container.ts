@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
-import { type ProcessState } from '../../lib/process-identity.ts';
 import { onAbort } from '../../lib/abort.ts';
+import type { ProcessState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { ask, call, type Engine, isGone, reasonOf } from './engine.ts';
 

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { parseJson, TAG_PROGRAM } from '../../interpreter/find-python.ts';
+import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import {

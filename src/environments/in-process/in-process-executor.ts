@@ -1,8 +1,8 @@
 /** The in-process executor: CPython in WebAssembly (Pyodide), one worker thread per kernel. No security boundary: for trusted code only. */
 
-import { memoize } from '../../lib/single-flight.ts';
 import { kernelPackage } from '../../interpreter/find-python.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
+import { memoize } from '../../lib/single-flight.ts';
 import { IN_PROCESS_CAPABILITIES } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import { isStopped, readProcessStat } from '../../lib/process-identity.ts';
 import { interpreterFacts, kernelPackage } from '../../interpreter/find-python.ts';
 import { isolationError } from '../../kernel/isolation-error.ts';
+import { isStopped, readProcessStat } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 export interface TemplateConfig {

@@ -2,10 +2,10 @@
 
 import { randomUUID } from 'node:crypto';
 import { realpathSync, rmSync } from 'node:fs';
-import { isStopped } from '../../lib/process-identity.ts';
 import { isolationError } from '../../kernel/isolation-error.ts';
 import type { ProcessExit } from '../../kernel/kernel-connection.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
+import { isStopped } from '../../lib/process-identity.ts';
 import { FrameType } from '../../protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel-payloads.ts';
 import { openProxy, proxySpec } from '../../sandbox/proxy/open-proxy.ts';

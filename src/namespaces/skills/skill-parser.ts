@@ -5,10 +5,10 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
-import { SerialQueue } from '../../lib/serial-queue.ts';
 import { packageFile } from '../../interpreter/package-file.ts';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
+import { SerialQueue } from '../../lib/serial-queue.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkSourceLength, invalidSkill, ParsedSource, type SkillParser } from './skill.ts';
 

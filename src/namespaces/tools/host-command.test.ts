@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readProcessStat } from '../../lib/process-identity.ts';
 import { temporaryFolder } from '../../../test/support/tools.ts';
+import { readProcessStat } from '../../lib/process-identity.ts';
 import { HostCommands } from './host-command.ts';
 
 const limits = { timeoutMs: 20_000, outputLimitBytes: 10_000 };

@@ -147,7 +147,12 @@ export async function makeTransport(
 ): Promise<McpTransport> {
   if (tool.command === undefined) return await overHttp(tool, credentials);
   const { env, secrets } = await resolveEnvironment(tool.env ?? {}, credentials, tool.name);
-  const program = { command: tool.command, args: tool.args ?? [], env: { ...hostEnv(hostOptions), ...env }, cwd: hostOptions.cwd };
+  const program = {
+    command: tool.command,
+    args: tool.args ?? [],
+    env: { ...hostEnv(hostOptions), ...env },
+    cwd: hostOptions.cwd,
+  };
   const transport = new ProgramTransport(program);
   return { transport, secrets, stderrTail: () => transport.stderrTail };
 }

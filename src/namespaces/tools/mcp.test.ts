@@ -9,9 +9,9 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { readProcessStat } from '../../lib/process-identity.ts';
 import { testServer } from '../../../test/support/mcp-server.ts';
 import { temporaryFolder, testTools } from '../../../test/support/tools.ts';
+import { readProcessStat } from '../../lib/process-identity.ts';
 
 /** Programs take their time to start on a busy machine. */
 const patient = { timeout: 60_000 };

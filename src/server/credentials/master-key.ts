@@ -5,7 +5,13 @@ import { link, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { systemCode } from '../../lib/errno.ts';
-import { makePrivateFolder, readOwnFile, replacePrivateFile, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
+import {
+  makePrivateFolder,
+  readOwnFile,
+  replacePrivateFile,
+  syncFolder,
+  writePrivateFile,
+} from '../../lib/private-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { guarded } from '../../storage/file/file-errors.ts';
 

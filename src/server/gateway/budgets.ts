@@ -203,7 +203,8 @@ function hasRoom({ budget, open, used }: Reserving & { readonly used: CostEstima
   const all = [used, call, ...open.calls];
   const sum = (name: keyof CostEstimate) => all.reduce((total, each) => total + each[name], 0);
   return (
-    sum('usd') <= (budget.usd ?? Number.POSITIVE_INFINITY) && sum('tokens') <= (budget.tokens ?? Number.POSITIVE_INFINITY)
+    sum('usd') <= (budget.usd ?? Number.POSITIVE_INFINITY) &&
+    sum('tokens') <= (budget.tokens ?? Number.POSITIVE_INFINITY)
   );
 }
 

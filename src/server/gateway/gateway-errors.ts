@@ -1,10 +1,10 @@
 /** Errors of the gateway in the format of each provider, and the last error of each turn in ours. */
 
 import type { ServerResponse } from 'node:http';
-import { providerAdapters } from './providers/all-providers.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { type CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
+import { providerAdapters } from './providers/all-providers.ts';
 
 /** The body of an error that the gateway answers with in the provider's place. */
 export function providerErrorBody(provider: Provider, status: number, error: CellaError): Record<string, unknown> {

@@ -4,7 +4,6 @@
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { providerAdapters } from './providers/all-providers.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../../storage/contract.ts';
@@ -18,6 +17,7 @@ import type { Shape } from './field-check.ts';
 import { providerErrorEvent, sendProviderError, TurnErrors } from './gateway-errors.ts';
 import { type ModelRequest, readModelRequest } from './model-request.ts';
 import { findProviderRoute, type ProviderRoute, providerOf, requestHeaders } from './provider-api.ts';
+import { providerAdapters } from './providers/all-providers.ts';
 import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './response-reader.ts';
 import { isStream, relayResponse, responseKind } from './response-relay.ts';
 import { defaultUpstreamTimeouts, Upstream, type UpstreamTimeouts } from './upstream.ts';

@@ -1,10 +1,10 @@
 /** Which models agents may call, at which addresses and prices. Wrong settings keep the server from starting. */
 
-import { providerAdapters } from './providers/all-providers.ts';
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { GatewaySettings, providerToolModes } from '../../settings/server-config.ts';
 import { isLoopback } from '../network-exposure.ts';
+import { providerAdapters } from './providers/all-providers.ts';
 import type { TokenCounts } from './usage-report.ts';
 
 export interface ModelPolicy {

@@ -104,7 +104,10 @@ describe.each(streams)('a stream of %s', (wire, text) => {
       reader.push(bytes.subarray(0, end));
       const { counts, reported } = reader.reading(UNREPORTED);
       expect(counts.input).toBe(reported.input ? 10 : UNREPORTED.input);
-      expect({ output: counts.output, reported: reported.output }).toEqual({ output: UNREPORTED.output, reported: false });
+      expect({ output: counts.output, reported: reported.output }).toEqual({
+        output: UNREPORTED.output,
+        reported: false,
+      });
       expect(reader.usage.isOver).toBe(false);
     }
   });
@@ -172,7 +175,10 @@ describe('what was made', () => {
     const began = { type: 'message_start', message: { usage: { input_tokens: 5, output_tokens: 1 } } };
     const failed = read('messages', began, { type: 'error' }, { type: 'message_stop' });
     expect(failed.end()).toBe(true);
-    expect(failed.reading(UNREPORTED)).toMatchObject({ counts: { output: UNREPORTED.output }, reported: { output: false } });
+    expect(failed.reading(UNREPORTED)).toMatchObject({
+      counts: { output: UNREPORTED.output },
+      reported: { output: false },
+    });
     const gemini = read('gemini', { candidates: [{ finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 5 } });
     expect(gemini.reading(UNREPORTED).counts.output).toBe(UNREPORTED.output);
     expect(gemini.end()).toBe(true);

@@ -1,9 +1,9 @@
 /** Reads what was used from the messages of an answer as they pass. */
 
-import { type ApiFormat } from './providers/provider.ts';
 import { readMessages } from './providers/anthropic.ts';
 import { readGemini } from './providers/gemini.ts';
 import { readChat, readResponses } from './providers/openai.ts';
+import type { ApiFormat } from './providers/provider.ts';
 import type { Finality, ReadMessage, TokenCounts } from './usage-report.ts';
 
 const readers: Readonly<Record<ApiFormat, ReadMessage>> = {

@@ -3,9 +3,9 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
-import { onAbort } from '../../lib/abort.ts';
 import type { ExecExit, Execution } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
+import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AuditLog, SessionTokens } from '../access/access-control.ts';
 import { type RunnerTurn, type TurnResult, toAgentFailure } from '../turns/session-turn.ts';

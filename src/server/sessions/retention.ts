@@ -1,8 +1,8 @@
 /** Trims the events, files and requests of sessions by age and size, never while code runs whose events they are. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { singleFlight } from '../../lib/single-flight.ts';
 import { giveWay } from '../../lib/event-loop.ts';
+import { singleFlight } from '../../lib/single-flight.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { writeRecoveryPosition } from '../events/log-recovery.ts';
 import { OutputFiles } from '../events/output-files.ts';

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
+import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page } from '../contract.ts';

@@ -3,8 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { AcquireOptions, Clock, Lock, LockHolder, Locks } from '../contract.ts';
 import type { ProcessIdentity } from '../../lib/process-identity.ts';
+import type { AcquireOptions, Clock, Lock, LockHolder, Locks } from '../contract.ts';
 import { LockHandle, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import type { Database, Row, SqliteConnection } from './database.ts';
 import type { Lifelines } from './process-liveness.ts';

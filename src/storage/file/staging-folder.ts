@@ -2,8 +2,8 @@
 
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makePrivateFolder } from '../../lib/private-file.ts';
 import { systemCode } from '../../lib/errno.ts';
+import { makePrivateFolder } from '../../lib/private-file.ts';
 
 import type { Lifelines } from './process-liveness.ts';
 

@@ -55,7 +55,12 @@ export class FileStorage implements Storage {
     this.transcripts = new FileTranscripts(this.#database);
     this.tools = new FileTexts({ ...this.#subfolder('tools'), what: 'tool', ending: '.yaml' });
     this.skills = new FileTexts({ ...this.#subfolder('skills'), what: 'skill', ending: '.py' });
-    const artifactLocks = new FileLocks(this.#database, this.#liveness, clock, (name) => `artifact ${JSON.stringify(name)}`);
+    const artifactLocks = new FileLocks(
+      this.#database,
+      this.#liveness,
+      clock,
+      (name) => `artifact ${JSON.stringify(name)}`,
+    );
     this.artifacts = new FileArtifacts({ ...artifacts, locks: artifactLocks, clock });
     this.deps = new FileDeps(this.#database);
     this.documents = new FileDocuments(this.#database);

@@ -100,7 +100,8 @@ export async function answers(): Promise<Target> {
   const readerOf = (api: keyof typeof doors, answer: IncomingMessage) => {
     const { streamed, good } = kindOf(answer);
     const { provider = 'anthropic', fields } = doors[api] ?? {};
-    const shape: Shape = (!good ? providerAdapters[provider].errorFields : streamed ? fields?.event : fields?.answer) ?? 'free';
+    const shape: Shape =
+      (!good ? providerAdapters[provider].errorFields : streamed ? fields?.event : fields?.answer) ?? 'free';
     const rules = { shape, anyCase: providerAdapters[provider].anyCase };
     const usage = new UsageReader(api);
     const make = (): AnswerReader =>

@@ -8,9 +8,9 @@
  */
 
 import { z } from 'zod';
-import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
 import { Count, definedCounts, type Finality, joined, type ReadMessage, Text } from '../usage-report.ts';
+import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 
 /** The betas that a request may name, without their dates. */
 export const anthropicBetas = oneOf(

@@ -6,9 +6,9 @@
  */
 
 import { z } from 'zod';
-import { MODEL, modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 import { ADDRESS, type Fields, fields, free } from '../field-check.ts';
 import { Count, definedCounts, joined, type ReadMessage, Text } from '../usage-report.ts';
+import { MODEL, modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 
 const fileData = fields('displayName mimeType', { fileUri: ADDRESS });
 const blob = fields('data displayName mimeType');

@@ -8,7 +8,6 @@
 
 import { z } from 'zod';
 import type { ErrorCode } from '../../../protocol/errors.ts';
-import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
 import {
   Count,
@@ -19,6 +18,7 @@ import {
   Text,
   type TokenCounts,
 } from '../usage-report.ts';
+import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
 
 const breakpoint = fields('mode');
 const cacheOptions = fields('mode ttl');
@@ -309,9 +309,7 @@ const chatAnswer = fields(
 );
 
 /** As they stand in a stream: an error can take the place of a chunk. */
-const openaiModel = fields(
-  'id object created owned_by root parent max_model_len context_length name description',
-);
+const openaiModel = fields('id object created owned_by root parent max_model_len context_length name description');
 const openaiModels: Fields = fields('object has_more first_id last_id', { data: openaiModel });
 const openaiError = fields('type', { error: failure });
 

@@ -46,12 +46,7 @@ export interface ProviderAdapter {
 
 export const MODEL = '[A-Za-z0-9][A-Za-z0-9._-]{0,127}';
 
-export function routeRule(
-  method: RouteRule['method'],
-  path: string,
-  format: ApiFormat,
-  fields: ApiFields,
-): RouteRule {
+export function routeRule(method: RouteRule['method'], path: string, format: ApiFormat, fields: ApiFields): RouteRule {
   return { method, path: new RegExp(`^${path}$`), format, fields };
 }
 

@@ -1,8 +1,8 @@
 /** Handlers for the files of a workspace, as streams of any size. */
 
-import { onAbort } from '../../../lib/abort.ts';
 import { processWatches } from '../../../environments/files/watch-tree.ts';
 import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
+import { onAbort } from '../../../lib/abort.ts';
 import * as fileRoutes from '../../../protocol/api/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { Principal } from '../../access/authorization.ts';
