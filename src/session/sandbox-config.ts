@@ -2,14 +2,14 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { MemoizedByKey } from '../lib/single-flight.ts';
-import { newProcessIdentity, processState } from '../lib/process-identity.ts';
 import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
 import { SubprocessExecutor } from '../environments/subprocess/subprocess-executor.ts';
 import { findPython } from '../interpreter/find-python.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
+import { newProcessIdentity, processState } from '../lib/process-identity.ts';
+import { MemoizedByKey } from '../lib/single-flight.ts';
 import type { ExecutorKind } from '../protocol/enums.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
