@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
-import { LongestFirst } from './test/support/longest-first.ts';
+import { LongestFirst } from './test/support/run/longest-first.ts';
 
 /** Four at a time, also on two cores: they wait for other processes a good part of their time. */
 const crossing = {
@@ -12,12 +12,12 @@ const crossing = {
   isolate: true,
   // Node reads the sources itself, from what NODE_COMPILE_CACHE keeps of them: no file waits for vite to transform them.
   experimental: { viteModuleRunner: false, nodeLoader: false },
-  setupFiles: ['test/support/own-imports.ts'],
+  setupFiles: ['test/support/run/own-imports.ts'],
   // What is polled for comes from other processes: a machine that is slow is no failure.
   expect: { poll: { timeout: 30_000 } },
 };
 /** What only a root host can show lies here; scripts/test.mjs says so where it cannot run. */
-const rootOnly = process.getuid?.() === 0 ? [] : ['test/root/**'];
+const rootOnly = process.getuid?.() === 0 ? [] : ['test/hosts/root/**'];
 
 /** As scripts/test.mjs says: in a plain run of all suites these are left to `npm run test:all`. */
 const long: string[] =
@@ -47,8 +47,8 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/user/**', 'test/soak/**', ...rootOnly, ...long],
-          globalSetup: ['cache', 'docker', 'agents'].map((name) => `test/support/${name}-setup.ts`),
+          exclude: ['test/hosts/user/**', 'test/soak/**', ...rootOnly, ...long],
+          globalSetup: ['run/cache', 'docker/docker', 'agents/agents'].map((name) => `test/support/${name}-setup.ts`),
           sequence: { groupOrder: 1 },
           ...crossing,
         },
@@ -56,9 +56,9 @@ export default defineConfig({
       {
         test: {
           name: 'user',
-          include: ['test/user/**/*.test.ts'],
+          include: ['test/hosts/user/**/*.test.ts'],
           exclude: long,
-          globalSetup: ['test/support/agents-setup.ts', 'test/support/cache-setup.ts'],
+          globalSetup: ['test/support/agents/agents-setup.ts', 'test/support/run/cache-setup.ts'],
           sequence: { groupOrder: 2 },
           ...crossing,
         },

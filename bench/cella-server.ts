@@ -6,8 +6,8 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { WebSocket } from 'ws';
-import { Cella } from '../test/e2e/command.ts';
-import { Served } from '../test/support/served.ts';
+import { Cella } from '../test/support/cli/command.ts';
+import { Served } from '../test/support/servers/serve-process.ts';
 
 export class CellaServer {
   readonly #cella: Cella;

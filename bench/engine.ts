@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { CellaError } from '../src/protocol/errors.ts';
-import { DockerEngine } from '../test/support/docker.ts';
+import { DockerEngine } from '../test/support/docker/docker.ts';
 
 export interface BenchEngine extends AsyncDisposable {
   readonly address: string;

@@ -3,7 +3,7 @@
  * in their transcripts, to test/recordings. The tests replay it, so that both end in the same state.
  */
 
-import { recordAll } from '../test/support/record.ts';
+import { recordAll } from '../test/recordings/record.ts';
 
 const written = await recordAll(process.argv.slice(2));
 for (const file of written) console.log(file);

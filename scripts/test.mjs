@@ -27,7 +27,7 @@ process.env.CELLA_TEST_ALL = all ? '1' : '0';
 /** Whether a long suite will run. */
 const willRun = (suite) => all && (filters.length === 0 || filters.some((word) => suite.includes(word)));
 /** One suite has a Python compiled, once in a checkout. */
-const compiles = willRun('test/contract/image-foreign.test.ts');
+const compiles = willRun('test/contract/images/foreign.test.ts');
 const onPodman =
   process.env.CELLA_TEST_ENGINE === 'podman' || longSuites.some((one) => /podman/.test(one) && willRun(one));
 const browsing = longSuites.some((one) => /\/browser/.test(one) && willRun(one));
@@ -192,9 +192,11 @@ async function main() {
     await runAsOrdinaryUser();
   } else {
     await runHere('user', scratch);
-    const onlyRoot = countFiles('test/root');
-    const asUser = countFiles('test', ['root/', 'user/', 'soak/']);
-    notRun.push(`the part for a root host. ${onlyRoot} files of test/root did not run, and ${asUser} files of the`);
+    const onlyRoot = countFiles('test/hosts/root');
+    const asUser = countFiles('test', ['hosts/root/', 'hosts/user/', 'soak/']);
+    notRun.push(
+      `the part for a root host. ${onlyRoot} files of test/hosts/root did not run, and ${asUser} files of the`,
+    );
     notRun.push(
       `system suite ran as ${userInfo().username}, not as root. Run npm test as root (in a container) for all.`,
     );

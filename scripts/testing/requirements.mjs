@@ -9,7 +9,7 @@ const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'j
 const programs = { tmux: 'tmux', 'redis-server': 'redis-server', curl: 'curl', openssl: 'openssl' };
 /** Programs that make and become the ordinary user, and that run containers; only root needs them. */
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
-/** What compiles a Python for musl, in test/support/foreign; only root runs it, in a container. */
+/** What compiles a Python for musl, in test/support/docker/foreign; only root runs it, in a container. */
 const compilers = { gcc: 'gcc', make: 'make', 'musl-gcc': 'musl-tools', xz: 'xz-utils', bzip2: 'bzip2' };
 /** The other engine, and what an ordinary user needs to run it. */
 const podman = { podman: 'podman', newuidmap: 'uidmap' };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { expectNoStall } from '../../test/support/stalls.ts';
+import { expectNoStall } from '../../test/support/servers/stalls.ts';
 import { CallRunner } from './host-calls.ts';
 
 /** Calls of one kernel, which takes its replies when it is told to. */

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-import { codeOf, peerByHand, peerPair } from '../../test/support/rpc-pair.ts';
+import { codeOf, peerByHand, peerPair } from '../../test/support/servers/rpc-pair.ts';
 
 const Add = { method: 'add', params: z.object({ a: z.int(), b: z.int() }), result: z.object({ sum: z.int() }) };
 const Wait = { method: 'wait', params: z.object({}), result: z.object({}) };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { codeOf, peerByHand, peerPair } from '../../test/support/rpc-pair.ts';
+import { codeOf, peerByHand, peerPair } from '../../test/support/servers/rpc-pair.ts';
 import { CellaError } from './errors.ts';
 
 const Add = { method: 'add', params: z.object({ a: z.int(), b: z.int() }), result: z.object({ sum: z.int() }) };

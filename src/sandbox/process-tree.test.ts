@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { runs, startHalfDead } from '../../test/support/half-dead.ts';
+import { runs, startHalfDead } from '../../test/support/processes/zombie.ts';
 import { killTree, newProcessTag } from './process-tree.ts';
 
 test.runIf(process.platform === 'linux')(

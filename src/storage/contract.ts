@@ -1,5 +1,5 @@
 /**
- * What outlives a process. Every storage does this, and the shared suite (test/contract/storage.ts) says what it means.
+ * What outlives a process. Every storage does this, and the shared suite (test/contract/storage/storage.ts) says what it means.
  *
  * Some of it is by agent key, which is any text; two keys never meet. Tools, skills, artifacts and deps belong to the
  * storage as a whole, by names that `checkName` allows; a scope has skills, artifacts and deps of its own. Failures are

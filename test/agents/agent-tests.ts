@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import type { AgentPermissionRequest } from '../../src/agents/agent-adapter.ts';
-import { KEY } from '../support/agent-daemon.ts';
+import { KEY } from '../support/servers/agent-server.ts';
 import { endOf, type Suite, textsOf } from './suite.ts';
 
 export function agentTests(suite: () => Suite): void {

@@ -4,10 +4,10 @@
  */
 
 import { describe } from 'vitest';
-import { bundledRunner } from '../support/agent-daemon.ts';
-import { canRunDocker } from '../support/docker.ts';
-import { sharedProgram } from '../support/shared-agents.ts';
-import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { sharedProgram } from '../support/agents/shared-agents.ts';
+import { canRunDocker } from '../support/docker/docker.ts';
+import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
+import { bundledRunner } from '../support/servers/agent-server.ts';
 import { agentContract } from './contract.ts';
 import { servedPlace } from './served.ts';
 

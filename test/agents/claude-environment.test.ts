@@ -9,10 +9,10 @@ import {
   openAgentEnclosure,
   type QueryEvent,
 } from '../../src/index.ts';
-import { bundledRunner } from '../support/agent-daemon.ts';
-import { Model } from '../support/model.ts';
-import { scratchFolder } from '../support/session.ts';
-import { sharedProgram } from '../support/shared-agents.ts';
+import { Model } from '../support/agents/model.ts';
+import { sharedProgram } from '../support/agents/shared-agents.ts';
+import { scratchFolder } from '../support/kernels/session.ts';
+import { bundledRunner } from '../support/servers/agent-server.ts';
 
 const KEY = 'sk-ant-of-whoever-asks';
 

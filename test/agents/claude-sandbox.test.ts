@@ -1,7 +1,7 @@
 /** The real Claude in the no-network sandbox of its session, prompted by way of a server and through its gateway. */
 
 import { describe } from 'vitest';
-import { sharedProgram } from '../support/shared-agents.ts';
+import { sharedProgram } from '../support/agents/shared-agents.ts';
 import { agentContract } from './contract.ts';
 import { servedPlace } from './served.ts';
 

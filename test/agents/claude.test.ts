@@ -1,8 +1,8 @@
 /** The adapter of Claude by itself: what a server cannot ask it for. All of the contract, where everything is run. */
 
 import { describe } from 'vitest';
-import { everything } from '../support/depth.ts';
-import { sharedProgram } from '../support/shared-agents.ts';
+import { sharedProgram } from '../support/agents/shared-agents.ts';
+import { everything } from '../support/run/depth.ts';
 import { agentContract } from './contract.ts';
 import { localPlace } from './local.ts';
 

@@ -6,9 +6,9 @@ import { appendFile, chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/
 import { dirname, join, relative } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
-import { LyingModel, toolUse } from '../support/lying-model.ts';
-import { Model } from '../support/model.ts';
-import { sharedProgram } from '../support/shared-agents.ts';
+import { LyingModel, toolUse } from '../support/agents/lying-model.ts';
+import { Model } from '../support/agents/model.ts';
+import { sharedProgram } from '../support/agents/shared-agents.ts';
 import { localPlace } from './local.ts';
 import type { Place } from './place.ts';
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Agent, AgentAdapter } from '../../src/agents/agent-adapter.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
 import type { AgentEvent } from '../../src/protocol/agent-events.ts';
-import { KEY } from '../support/agent-daemon.ts';
+import { KEY } from '../support/servers/agent-server.ts';
 import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
 
 export function localPlace(name: string, programDir: string): OpenPlace {

@@ -10,7 +10,7 @@ import {
   emptyConversation,
   reduce,
 } from '../../src/protocol/conversation.ts';
-import { type Recording, readRecording, recordedNames } from '../support/recording.ts';
+import { type Recording, readRecording, recordedNames } from '../support/agents/recording.ts';
 
 function liveEvents({ agent, cwd, turns }: Recording): AgentLogEvent[] {
   return turns.flatMap(({ turn, prompt, mode, outcome, native }): AgentLogEvent[] => {

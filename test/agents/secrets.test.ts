@@ -7,18 +7,18 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { KEY } from '../support/agent-daemon.ts';
-import { canRunDocker } from '../support/docker.ts';
-import { LyingModel, toolUse } from '../support/lying-model.ts';
-import { descendants } from '../support/processes.ts';
-import { sharedProgram } from '../support/shared-agents.ts';
-import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { LyingModel, toolUse } from '../support/agents/lying-model.ts';
+import { sharedProgram } from '../support/agents/shared-agents.ts';
+import { canRunDocker } from '../support/docker/docker.ts';
+import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
+import { descendants } from '../support/processes/processes.ts';
+import { KEY } from '../support/servers/agent-server.ts';
 import type { Place } from './place.ts';
 import { servedPlace } from './served.ts';
 
 const HEADER = 'header-canary-81f2';
 const VARIABLE = 'variable-canary-77ac';
-const PROBE = new URL('../support/mcp-probe.mjs', import.meta.url);
+const PROBE = new URL('../support/agents/mcp-probe.mjs', import.meta.url);
 
 /** Looks wherever a program can look, and writes what it finds; the words are put together here, so that it does not find itself. */
 const LOOK = `

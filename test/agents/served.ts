@@ -13,11 +13,11 @@ import type { PermissionDecision } from '../../src/protocol/permission.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';
 import { folderName } from '../../src/storage/folder-name.ts';
-import { agentDaemon, bundledRunner, setKey } from '../support/agent-daemon.ts';
-import type { Daemon } from '../support/daemon.ts';
-import { processes } from '../support/processes.ts';
-import { scratchFolder } from '../support/session.ts';
-import { shareCache } from '../support/shared-cache.ts';
+import { scratchFolder } from '../support/kernels/session.ts';
+import { processes } from '../support/processes/processes.ts';
+import { shareCache } from '../support/run/shared-cache.ts';
+import { agentDaemon, bundledRunner, setKey } from '../support/servers/agent-server.ts';
+import type { Daemon } from '../support/servers/server.ts';
 import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
 
 const AGENT_KEY = 'contract';

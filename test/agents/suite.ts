@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PermissionAnswer } from '../../src/agents/agent-adapter.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
-import { Model } from '../support/model.ts';
+import { Model } from '../support/agents/model.ts';
 import type { OpenPlace, Place, PlaceOutcome } from './place.ts';
 
 /** How an agent calls what all of them have. */
@@ -16,7 +16,7 @@ export interface AgentWords {
 }
 
 export const allow = async (): Promise<PermissionAnswer> => ({ allowed: true });
-const PROBE = fileURLToPath(new URL('../support/mcp-probe.mjs', import.meta.url));
+const PROBE = fileURLToPath(new URL('../support/agents/mcp-probe.mjs', import.meta.url));
 
 export class Suite implements AsyncDisposable {
   readonly model: Model;

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
-import { tryRoutesByRole } from '../support/route-roles.ts';
+import { tryRoutesByRole } from '../server/access/route-roles.ts';
 import { once, type Row } from './row.ts';
 import type { World } from './world.ts';
 

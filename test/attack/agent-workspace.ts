@@ -6,10 +6,10 @@ import { expect } from 'vitest';
 import type { PermissionMode } from '../../src/protocol/turn.ts';
 import type { Place as AgentPlace } from '../agents/place.ts';
 import { servedPlace } from '../agents/served.ts';
-import { type Lie, LyingModel, toolUse } from '../support/lying-model.ts';
-import { descendants } from '../support/processes.ts';
-import { sharedProgram } from '../support/shared-agents.ts';
-import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { type Lie, LyingModel, toolUse } from '../support/agents/lying-model.ts';
+import { sharedProgram } from '../support/agents/shared-agents.ts';
+import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
+import { descendants } from '../support/processes/processes.ts';
 import type { Row } from './row.ts';
 import type { World } from './world.ts';
 

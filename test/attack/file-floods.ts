@@ -3,7 +3,7 @@
 import { request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { LONG_LINKS } from '../support/hostile-files.ts';
+import { LONG_LINKS } from '../server/files/hostile.ts';
 import { everywhere, type Row } from './row.ts';
 import type { World } from './world.ts';
 

@@ -1,7 +1,7 @@
 /** Files of every name, kind, depth and number, and links to everywhere, that code leaves for the server to find. */
 
 import { expect } from 'vitest';
-import { python } from '../support/attack.ts';
+import { python } from '../support/kernels/attack-code.ts';
 import { INSIDE, routes } from './files.ts';
 import { everywhere, type Row } from './row.ts';
 import type { Reply } from './world.ts';

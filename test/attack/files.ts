@@ -13,8 +13,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { python } from '../support/attack.ts';
-import { scratchFolder } from '../support/session.ts';
+import { python } from '../support/kernels/attack-code.ts';
+import { scratchFolder } from '../support/kernels/session.ts';
 import { everywhere, type Row } from './row.ts';
 import type { World } from './world.ts';
 

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { expect } from 'vitest';
-import { at, Gateway, message, provide } from '../support/gateway.ts';
+import { at, Gateway, message, provide } from '../support/servers/gateway.ts';
 import { once, type Row } from './row.ts';
 
 const KEYS = 'The key of a provider is told to nobody: plain, split or escaped as JSON.';

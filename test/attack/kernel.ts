@@ -1,7 +1,7 @@
 /** Code against its sandbox: files, devices, processes, system calls, the network and the limits. */
 
 import { expect } from 'vitest';
-import { PRELUDE, python } from '../support/attack.ts';
+import { PRELUDE, python } from '../support/kernels/attack-code.ts';
 import { contained, everywhere, type Row, refused } from './row.ts';
 import type { World } from './world.ts';
 

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { expect } from 'vitest';
-import { descendants, templatesOf } from '../support/processes.ts';
+import { descendants, templatesOf } from '../support/processes/processes.ts';
 import { contained, everywhere, type Row, rootHost } from './row.ts';
 
 const LIMITS = 'Code that uses up all it may holds up nobody else.';

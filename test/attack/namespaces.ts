@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { WebSocket } from 'ws';
-import { Cella } from '../e2e/command.ts';
+import { Cella } from '../support/cli/command.ts';
 import { everywhere, once, type Row } from './row.ts';
 import type { World } from './world.ts';
 

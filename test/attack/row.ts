@@ -1,8 +1,8 @@
 /** The table: each row is one attempt of a hostile tenant, next to the promise that it attacks. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Verdicts } from '../support/attack.ts';
-import { everything } from '../support/depth.ts';
+import type { Verdicts } from '../support/kernels/attack-code.ts';
+import { everything } from '../support/run/depth.ts';
 import { type Place, World } from './world.ts';
 
 export interface Row {

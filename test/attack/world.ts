@@ -15,12 +15,12 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';
 import type { ServeOptions } from '../../src/server/serve.ts';
-import { PRELUDE, succeeded, type Verdicts } from '../support/attack.ts';
-import { spellingsOf } from '../support/canary.ts';
-import { descendants, isAlive } from '../support/processes.ts';
-import { scratchFolder } from '../support/session.ts';
-import { shareCache } from '../support/shared-cache.ts';
-import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
+import { PRELUDE, succeeded, type Verdicts } from '../support/kernels/attack-code.ts';
+import { scratchFolder } from '../support/kernels/session.ts';
+import { spellingsOf } from '../support/processes/canary.ts';
+import { descendants, isAlive } from '../support/processes/processes.ts';
+import { shareCache } from '../support/run/shared-cache.ts';
 
 export type Place = 'subprocess' | 'container' | 'user';
 

@@ -1,6 +1,6 @@
 /** Walks the command line by what its help pages list: no part of its source is needed for it. */
 
-import { runHere } from '../support/cli-here.ts';
+import { runHere } from '../support/cli/cli-here.ts';
 
 export interface HelpPage {
   /** Such as `checkpoints list`; empty for `cella` itself. */

@@ -3,10 +3,10 @@
 import { join } from 'node:path';
 import { beforeAll, describe, test } from 'vitest';
 import { RedisStorage } from '../../src/index.ts';
-import { hostileRunner, namedPrograms } from '../support/agent-daemon.ts';
-import { RedisServer } from '../support/redis.ts';
-import { openSession, scratchFolder } from '../support/session.ts';
-import { makeWheel } from '../support/wheels.ts';
+import { openSession, scratchFolder } from '../support/kernels/session.ts';
+import { makeWheel } from '../support/packages/wheels.ts';
+import { hostileRunner, namedPrograms } from '../support/servers/agent-server.ts';
+import { RedisServer } from '../support/servers/redis.ts';
 import { makeFileFixture, makeRedisFixture, PREFIX, restoreRedis, unpackWorld } from './make-fixtures.ts';
 import { checkCheckpoint, checkWorld, startWorld, type WorldOptions } from './world.ts';
 

@@ -13,8 +13,8 @@ import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { createClient, RESP_TYPES } from '@redis/client';
 import { RedisStorage } from '../../src/index.ts';
-import type { RedisServer } from '../support/redis.ts';
-import { scratchFolder } from '../support/session.ts';
+import { scratchFolder } from '../support/kernels/session.ts';
+import type { RedisServer } from '../support/servers/redis.ts';
 import { type Facts, fillWorld, startWorld, type WorldOptions } from './world.ts';
 
 const run = promisify(execFile);

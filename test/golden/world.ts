@@ -5,8 +5,8 @@ import { type Client, connect } from '../../src/client/index.ts';
 import type { SessionApi } from '../../src/index.ts';
 import { hostMcp } from '../../src/mcp/hosted-session.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';
-import { decide, prompt } from '../support/agent-daemon.ts';
-import { Daemon } from '../support/daemon.ts';
+import { decide, prompt } from '../support/servers/agent-server.ts';
+import { Daemon } from '../support/servers/server.ts';
 
 /** What cannot be looked up later. */
 export interface Facts {

@@ -9,11 +9,11 @@ import { onTestFinished } from 'vitest';
 import { FileStorage, RedisStorage, Session, type SessionOptions, type Storage, shutdown } from '../../src/index.ts';
 import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
 import type { ExecutorKind } from '../../src/protocol/enums.ts';
-import { type PackageIndex, startIndex } from '../support/package-index.ts';
-import { RedisServer } from '../support/redis.ts';
-import { shareCache } from '../support/shared-cache.ts';
-import { sharedEngineWithImage } from '../support/shared-docker.ts';
-import { makeWheel } from '../support/wheels.ts';
+import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
+import { type PackageIndex, startIndex } from '../support/packages/package-index.ts';
+import { makeWheel } from '../support/packages/wheels.ts';
+import { shareCache } from '../support/run/shared-cache.ts';
+import { RedisServer } from '../support/servers/redis.ts';
 
 export interface Combination {
   readonly executor: ExecutorKind;

@@ -1,7 +1,7 @@
 /** F1 to F3: packages that were configured before there was a session, and the list of them. */
 
 import { expect } from 'vitest';
-import { errorOf, pyValue } from '../support/namespaces.ts';
+import { errorOf, pyValue } from '../support/namespaces/namespaces.ts';
 import type { Cell } from './cell.ts';
 
 /** F1: what an operator writes into storage is what every later session has, and nothing is installed by writing it. */

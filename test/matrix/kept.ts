@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { storageFromBootstrap } from '../../src/index.ts';
-import { errorOf, pyValue } from '../support/namespaces.ts';
+import { errorOf, pyValue } from '../support/namespaces/namespaces.ts';
 import type { Cell } from './cell.ts';
 
 const CHILD = `

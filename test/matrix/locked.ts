@@ -1,7 +1,7 @@
 /** F4 to F6: what `allowRuntimeDeps: false` forbids, and what it still allows. */
 
 import { expect } from 'vitest';
-import { errorOf, pyValue } from '../support/namespaces.ts';
+import { errorOf, pyValue } from '../support/namespaces/namespaces.ts';
 import type { Cell } from './cell.ts';
 
 const REFUSED = { name: 'CellaPermissionError', message: expect.stringContaining('locked') };

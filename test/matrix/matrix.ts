@@ -1,7 +1,7 @@
 /** The column of one combination: nine tests, each in a cell of its own. */
 
 import { describe, test } from 'vitest';
-import { canRunDocker } from '../support/docker.ts';
+import { canRunDocker } from '../support/docker/docker.ts';
 import { noBypass } from './bypass.ts';
 import { Cell, type Combination } from './cell.ts';
 import { configuredBefore, listAlways, syncOnStart } from './configured.ts';

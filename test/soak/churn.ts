@@ -1,6 +1,6 @@
 /** A client that makes sessions and deletes them: what it was told of them holds after the server was killed. */
 
-import { Refused, type Served } from '../support/served.ts';
+import { Refused, type Served } from '../support/servers/serve-process.ts';
 
 export class Churn {
   /** By agent key. */

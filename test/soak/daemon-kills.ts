@@ -5,9 +5,9 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Cella } from '../e2e/command.ts';
-import { descendants, processes, templatesOf } from '../support/processes.ts';
-import { Served } from '../support/served.ts';
+import type { Cella } from '../support/cli/command.ts';
+import { descendants, processes, templatesOf } from '../support/processes/processes.ts';
+import { Served } from '../support/servers/serve-process.ts';
 import { Churn } from './churn.ts';
 import { Worker } from './worker.ts';
 

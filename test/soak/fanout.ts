@@ -1,8 +1,8 @@
 /** One session that tells a thousand things a second, and many that follow it: each must get all of them, and in time. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Cella } from '../e2e/command.ts';
-import { Served } from '../support/served.ts';
+import type { Cella } from '../support/cli/command.ts';
+import { Served } from '../support/servers/serve-process.ts';
 import { Follower } from './follower.ts';
 
 export interface Fanout {

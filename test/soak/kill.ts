@@ -8,8 +8,8 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { descendants, processes } from '../support/processes.ts';
-import { numbersOf } from '../support/state.ts';
+import { numbersOf } from '../support/kernels/state.ts';
+import { descendants, processes } from '../support/processes/processes.ts';
 
 export interface Soak {
   readonly rounds: number;
@@ -45,7 +45,7 @@ class Host {
   readonly #ended: Promise<Answer>;
 
   constructor() {
-    const program = fileURLToPath(new URL('../support/state-host.ts', import.meta.url));
+    const program = fileURLToPath(new URL('../support/kernels/state-host.ts', import.meta.url));
     this.#child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#child.stdin?.on('error', () => {}); // it was killed: `call` tells
     const lines = createInterface({ input: this.#child.stdout as NodeJS.ReadableStream });

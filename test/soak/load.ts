@@ -6,8 +6,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { percentile } from '../../bench/statistics.ts';
-import type { Cella } from '../e2e/command.ts';
-import { Served } from '../support/served.ts';
+import type { Cella } from '../support/cli/command.ts';
+import { Served } from '../support/servers/serve-process.ts';
 import { Follower } from './follower.ts';
 import { checkEndings, readLog } from './log.ts';
 import { WATCHED, Watch } from './memory.ts';

@@ -1,7 +1,7 @@
 /** Reads the log of a session page by page, and checks what always holds of it. */
 
 import { isExecutionEnd, type SessionEvent } from '../../src/protocol/session-events.ts';
-import type { Served } from '../support/served.ts';
+import type { Served } from '../support/servers/serve-process.ts';
 
 /** All events after a number. Fails where a number is missing. */
 export async function readLog(served: Served, session: string, after = 0, token?: string): Promise<SessionEvent[]> {

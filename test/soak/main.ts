@@ -5,8 +5,8 @@
 
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { Cella } from '../e2e/command.ts';
-import { RedisServer } from '../support/redis.ts';
+import { Cella } from '../support/cli/command.ts';
+import { RedisServer } from '../support/servers/redis.ts';
 import { daemonKills } from './daemon-kills.ts';
 import { fanoutSoak } from './fanout.ts';
 import { killSoak } from './kill.ts';

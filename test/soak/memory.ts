@@ -5,7 +5,7 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Served } from '../support/served.ts';
+import type { Served } from '../support/servers/serve-process.ts';
 
 /** For a server that is to be watched. */
 export const WATCHED = { nodeFlags: ['--inspect=127.0.0.1:0'] };

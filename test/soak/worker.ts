@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { SessionEvent } from '../../src/protocol/session-events.ts';
-import { Refused, type Served } from '../support/served.ts';
+import { Refused, type Served } from '../support/servers/serve-process.ts';
 import { Follower } from './follower.ts';
 import { checkEndings, readLog } from './log.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { runs } from '../../../test/support/half-dead.ts';
+import { runs } from '../../../test/support/processes/zombie.ts';
 import { canMakeGroups } from '../../sandbox/process-tree.ts';
 import { LocalEnvironment } from './local-environment.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { MemoryArtifacts } from '../../../test/support/memory-stores.ts';
+import { MemoryArtifacts } from '../../../test/support/namespaces/memory-stores.ts';
 import type { ArtifactFacts } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import { Artifacts } from './artifacts.ts';

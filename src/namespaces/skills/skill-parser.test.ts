@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
-import { descendants, isAlive } from '../../../test/support/processes.ts';
+import { descendants, isAlive } from '../../../test/support/processes/processes.ts';
 import { findPython } from '../../interpreter/find-python.ts';
 import { type ParserHelper, PythonSkillReader } from './skill-parser.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { MemoryTexts } from '../../../test/support/memory-stores.ts';
+import { MemoryTexts } from '../../../test/support/namespaces/memory-stores.ts';
 import { findPython } from '../../interpreter/find-python.ts';
 import { PythonSkillReader } from './skill-parser.ts';
 import { Skills } from './skills.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { MemoryTexts, temporaryFolder, testTools } from '../../../test/support/tools.ts';
+import { MemoryTexts, temporaryFolder, testTools } from '../../../test/support/namespaces/tools.ts';
 import { parseTool } from './parse-tool.ts';
 import { Tools } from './tools.ts';
 

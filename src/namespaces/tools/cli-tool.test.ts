@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { temporaryFolder, testTools } from '../../../test/support/tools.ts';
+import { temporaryFolder, testTools } from '../../../test/support/namespaces/tools.ts';
 
 /** Shows its argument list, one in a line. */
 const show = `

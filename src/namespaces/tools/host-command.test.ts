@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { temporaryFolder } from '../../../test/support/tools.ts';
+import { temporaryFolder } from '../../../test/support/namespaces/tools.ts';
 import { readProcessStat } from '../../lib/process-identity.ts';
 import { HostCommands } from './host-command.ts';
 

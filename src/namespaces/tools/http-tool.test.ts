@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { testTools } from '../../../test/support/tools.ts';
+import { testTools } from '../../../test/support/namespaces/tools.ts';
 
 interface Seen {
   readonly method: string | undefined;

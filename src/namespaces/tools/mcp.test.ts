@@ -9,13 +9,13 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { testServer } from '../../../test/support/mcp-server.ts';
-import { temporaryFolder, testTools } from '../../../test/support/tools.ts';
+import { testServer } from '../../../test/support/namespaces/mcp-server.ts';
+import { temporaryFolder, testTools } from '../../../test/support/namespaces/tools.ts';
 import { readProcessStat } from '../../lib/process-identity.ts';
 
 /** Programs take their time to start on a busy machine. */
 const patient = { timeout: 60_000 };
-const program = join(import.meta.dirname, '../../../test/support/mcp-server.ts');
+const program = join(import.meta.dirname, '../../../test/support/namespaces/mcp-server.ts');
 
 const stdio = (more = '', args: string[] = []) =>
   `name: srv\ntype: mcp\nruns_on: host\ndescription: A server.\ncommand: ${process.execPath}\nargs: ${JSON.stringify([program, ...args])}\ntimeout: 20\n${more}`;

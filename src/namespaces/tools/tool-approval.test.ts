@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { testTools } from '../../../test/support/tools.ts';
+import { testTools } from '../../../test/support/namespaces/tools.ts';
 import type { Approval, ApprovalRequest } from './tool-approval.ts';
 
 const yaml = `

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { expectNoStall } from '../../../test/support/stalls.ts';
+import { expectNoStall } from '../../../test/support/servers/stalls.ts';
 import { parseJson, readJson } from './tool-output.ts';
 
 test('JSON is read as JSON.parse reads it', async () => {

@@ -1,7 +1,7 @@
 /** The readers of answers, with answers as providers write them. Mutations of these are in test/fuzz/targets/gateway.ts. */
 
 import { describe, expect, it } from 'vitest';
-import { messagesIn } from '../../../test/support/streamed-messages.ts';
+import { messagesIn } from '../../../test/support/agents/streamed-messages.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FieldWatch, type Shape } from './field-check.ts';
 import { findProviderRoute } from './provider-api.ts';

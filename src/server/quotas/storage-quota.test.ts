@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { failureOf, manifestOf } from '../../../test/contract/storage-samples.ts';
+import { failureOf, manifestOf } from '../../../test/contract/storage/samples.ts';
 import { folderSize } from '../../lib/folder-size.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
 import { StorageQuota } from './storage-quota.ts';

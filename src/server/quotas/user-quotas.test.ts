@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { failureOf } from '../../../test/contract/storage-samples.ts';
+import { failureOf } from '../../../test/contract/storage/samples.ts';
 import type { Quotas, User } from '../../protocol/access-models.ts';
 import { UserQuotas } from './user-quotas.ts';
 

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Shape } from '../../../src/server/gateway/field-check.ts';
 import type { AnswerReader } from '../../../src/server/gateway/response-reader.ts';
-import { messagesIn } from '../../support/streamed-messages.ts';
+import { messagesIn } from '../../support/agents/streamed-messages.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestWithBody } from './requests.ts';
 

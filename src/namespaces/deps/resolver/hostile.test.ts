@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { makeWheel, type WheelOptions } from '../../../../test/support/wheels.ts';
+import { makeWheel, type WheelOptions } from '../../../../test/support/packages/wheels.ts';
 import { PackageSource, type PackageSourceOptions, withoutSecrets } from '../package-source.ts';
 import { removeTree } from '../read-only-tree.ts';
 import { installBuiltIn } from './install-wheels.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { makeWheel, type WheelOptions } from '../../../../test/support/wheels.ts';
+import { makeWheel, type WheelOptions } from '../../../../test/support/packages/wheels.ts';
 import { PackageSource } from '../package-source.ts';
 import { removeTree } from '../read-only-tree.ts';
 import { type BuiltInInstall, installBuiltIn } from './install-wheels.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { makeZip, type ZipFile } from '../../../../test/support/wheels.ts';
+import { makeZip, type ZipFile } from '../../../../test/support/packages/wheels.ts';
 import { Failed } from './resolver-limits.ts';
 import { readContent, readDirectory } from './zip.ts';
 

@@ -1,0 +1,246 @@
+/** What the command line does, whichever way it works: alone, with the server on its data folder, or with one at an address. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { runHere } from '../support/cli/cli-here.ts';
+import type { Cella, Started, StartOptions } from '../support/cli/command.ts';
+
+export interface Way {
+  readonly cella: Cella;
+  /** Says where a command is to work. */
+  readonly flags: readonly string[];
+  /** A folder for files of the tests. */
+  readonly folder: string;
+}
+
+const SKILL = '"""Doubles a number."""\nasync def run(n: int):\n    print("at work")\n    return n * 2\n';
+
+export function waysContract(name: string, begin: () => Promise<Way>): void {
+  describe(`the command line ${name}`, () => {
+    let way: Way;
+    beforeAll(async () => {
+      way = await begin();
+    });
+
+    const words = ([first = '', ...rest]: readonly string[]) => {
+      // Groups have their flags after the second word.
+      const [second, ...others] = rest;
+      const group = ['deps', 'skills', 'tools', 'artifacts', 'store', 'checkpoints'].includes(first);
+      if (group && second !== undefined) return [first, second, ...way.flags, ...others];
+      return [first, ...way.flags, ...rest];
+    };
+    const run = (...given: string[]) => runHere(words(given), way.cella.dataDir);
+    /** In a process of its own. */
+    const runThere = (...given: string[]) => way.cella.run(words(given));
+    const json = async (...given: string[]) => JSON.parse((await run(...given, '--json')).out);
+    const start = (given: readonly string[], options: StartOptions = {}): Started =>
+      way.cella.start(words(given), options);
+    const chat = (agent: string, ...lines: string[]) =>
+      runHere(words(['chat', '--agent', agent, '--auto-sh']), way.cella.dataDir, {
+        input: lines.map((line) => `${line}\n`).join(''),
+      });
+    const file = (called: string, content: string) => {
+      const path = join(way.folder, called);
+      writeFileSync(path, content);
+      return path;
+    };
+
+    it('runs code: its output, its value, and an exit code that tells how it went', async () => {
+      const code = 'import sys; print("to stdout"); print("to stderr", file=sys.stderr); 6 * 7';
+      expect(await runThere('run', '--agent', 'codes', '-c', code)).toEqual({
+        code: 0,
+        out: 'to stdout\n42\n',
+        err: 'to stderr\n',
+      });
+      expect(await runThere('run', '--agent', 'codes', '-c', '1 / 0')).toMatchObject({
+        code: 1,
+        out: '',
+        err: expect.stringMatching(/^Traceback[\s\S]*<cell 2>[\s\S]*ZeroDivisionError: division by zero\n$/),
+      });
+      expect(await runThere('run', '--agent', 'codes', '-c', 'import sys; sys.exit(7)')).toMatchObject({ code: 7 });
+      const late = await runThere(
+        'run',
+        '--agent',
+        'codes',
+        '--timeout',
+        '0.3',
+        '-c',
+        'print("on"); while True: pass'.replace('; ', '\n'),
+      );
+      expect(late).toMatchObject({ code: 124, out: 'on\n' });
+    });
+
+    it('keeps names from one command to the next, and tells events as JSON', async () => {
+      expect(await runThere('run', '--agent', 'kept', '-c', 'x = 41')).toEqual({ code: 0, out: '', err: '' });
+      const { code, out } = await runThere('run', '--agent', 'kept', '--json', '-c', 'print("hello"); x + 1');
+      const events = out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      expect(code).toBe(0);
+      expect(events[0]).toEqual({ type: 'stdout', text: 'hello\n' });
+      expect(events[1]).toMatchObject({ type: 'result', status: 'ok', execution: 2, value: 42, repr: '42' });
+      expect(events[1]).toMatchObject({ stdout: 'hello\n', stderr: '', displays: [] });
+      expect((await json('ps')).agents).toContainEqual(
+        expect.objectContaining({ agentKey: 'kept', executions: 2, state: expect.stringMatching(/live|hibernated/) }),
+      );
+      const dry = ['--transaction', 'rollback_always', '-c', 'x = 0; x'];
+      expect((await runThere('run', '--agent', 'kept', ...dry)).out).toBe('0\n');
+    });
+
+    it('answers input() and getpass() from a pipe, until it ends', async () => {
+      const code = 'import getpass\nprint("hello", input("who? "))\nprint(getpass.getpass("word? "))\ninput("more? ")';
+      const {
+        out,
+        err,
+        code: exitCode,
+      } = await way.cella.run(words(['run', '--agent', 'asks', '-c', code]), {
+        input: 'ada\ns3cret\n',
+      });
+      expect(exitCode).toBe(1);
+      expect(out).toBe('hello ada\ns3cret\n');
+      expect(err).toMatch(/^who\? word\? more\? [\s\S]*EOFError/);
+    });
+
+    it('interrupts the code with Ctrl-C, and ends it with the command', async () => {
+      const sleeping = [
+        'run',
+        '--agent',
+        'stops',
+        '-c',
+        'y = 1\nprint("on", flush=True)\nimport time; time.sleep(600)',
+      ];
+      const interrupted = start(sleeping);
+      await interrupted.says('on\n');
+      interrupted.child.kill('SIGINT');
+      expect(await interrupted.ended).toBe(130);
+      expect(interrupted.err).toContain('KeyboardInterrupt');
+      const ended = start(sleeping);
+      await ended.says('on\n');
+      ended.child.kill('SIGTERM');
+      expect(await ended.ended).toBe(143);
+      // It would wait behind what went on.
+      expect(await run('run', '--agent', 'stops', '--timeout', '20', '-c', 'y')).toMatchObject({ code: 0, out: '1\n' });
+    });
+
+    it('talks: Python, variables, undo, a shell, checkpoints, packages', async () => {
+      const { code, out, err } = await chat(
+        'talks',
+        '/py x = [1]',
+        '/py x.append(2); x',
+        '/undo',
+        '/py x',
+        '/vars',
+        '/sh echo from the shell; exit 3',
+        '/checkpoint here',
+        '/py x = "later"',
+        '/restore here',
+        '/py x',
+        '/deps',
+        '/history',
+      );
+      expect({ code, out, err }).toMatchObject({ code: 0 });
+      expect(out).toMatch(/^\[1, 2\]\n\[1\]\nNAME .*\nx +list .*\nfrom the shell\n\[1\]\n/);
+      expect(out).toMatch(/^ *1 {3}x = \[1\]\n/m);
+      expect(err).toMatch(/Undone: x.append\(2\); x\n/);
+      expect(err).toMatch(/\[exit code 3\]\n[\s\S]*Back at "here"[\s\S]*No packages are configured/);
+    });
+
+    it('ends the agent of a chat that has no key, and works line by line', async () => {
+      const own = await way.cella.run(words(['chat', '--auto-py']), { input: 'z = 20\nz * 2\nexit\n' });
+      expect(own).toMatchObject({ code: 0, out: '40\n' });
+      const lines = 'def f(n):\n    return n + 1\n\nf(41)\n';
+      expect(await way.cella.run(words(['repl', '--agent', 'lines']), { input: lines })).toMatchObject({
+        code: 0,
+        out: '42\n',
+      });
+      const keys = (await json('ps')).agents.map(({ agentKey }: { agentKey: string }) => agentKey);
+      expect(keys).toContain('lines');
+      expect(keys).not.toContainEqual(expect.stringMatching(/^chat-/));
+    });
+
+    it('adds packages that code can import at once, and removes them', async () => {
+      await run('run', '--agent', 'packed', '-c', 'x = 1');
+      const added = await run('deps', 'add', 'tiny-thing');
+      expect(added).toMatchObject({ code: 0, out: 'Installed tiny-thing.\n' });
+      expect(added.err).toMatch(/^Installing tiny-thing with /);
+      const code = 'import tiny_thing; x, tiny_thing.VERSION';
+      expect(await run('run', '--agent', 'packed', '-c', code)).toMatchObject({ out: "(1, '1.0.0')\n" });
+      expect(await json('deps', 'sync')).toMatchObject({ failed: [] });
+      expect(await run('run', '--agent', 'packed', '--sync-deps', '-c', code)).toMatchObject({ code: 0 });
+      expect(await run('deps', 'remove', 'tiny-thing')).toMatchObject({ code: 0, out: 'Removed tiny-thing.\n' });
+      expect(await json('deps', 'list')).toEqual({ deps: [] });
+    });
+
+    it('keeps skills and artifacts, and runs what it keeps', async () => {
+      const kept = await run('skills', 'create', 'double', file('double.py', SKILL));
+      expect(kept).toMatchObject({ code: 0, out: 'Kept the skill double(n: int).\n' });
+      expect(await run('skills', 'run', 'double', 'n=21', '--agent', 'skilled')).toEqual({
+        code: 0,
+        out: 'at work\n42\n',
+        err: '',
+      });
+      const put = await run('artifacts', 'put', 'note.txt', file('note.txt', 'kept text'));
+      expect(put).toMatchObject({ code: 0, out: expect.stringContaining('Kept the artifact "note.txt"') });
+      expect((await run('run', '--agent', 'skilled', '-c', 'artifacts.load("note.txt")')).out).toBe("'kept text'\n");
+      expect((await run('artifacts', 'get', 'note.txt')).out).toBe('kept text');
+      expect(await json('store', 'list')).toMatchObject({ skills: ['double'], artifacts: [{ name: 'note.txt' }] });
+      expect(await json('skills', 'delete', 'double')).toEqual({ deleted: 'double' });
+    });
+
+    it('calls tools, and asks a person before one that requires approval', async () => {
+      const say = `name: say\ndescription: Says\ncommand: echo\nrequires_approval: true\n${WORDS}`;
+      expect(await run('tools', 'add', file('say.yaml', say))).toMatchObject({ code: 0 });
+      const unasked = await run('run', '--agent', 'tooled', '-c', 'tools.say("hi")');
+      expect(unasked).toMatchObject({ code: 1, err: expect.stringMatching(/PermissionError.*nobody is there to ask/) });
+      const call = ['tools', 'call', 'say', 'one', 'two; $(id)'];
+      expect(await run(...call)).toMatchObject({ code: 1, err: expect.stringContaining('--approve') });
+      expect(await run(...call, '--approve')).toEqual({ code: 0, out: 'one two; $(id)\n', err: '' });
+      for (const [answer, exitCode] of [
+        ['y', 0],
+        ['n', 1],
+      ] as const) {
+        const asked = start(['run', '--agent', 'tooled', '-c', 'print("it said", tools.say("hi"))'], {
+          terminal: true,
+        });
+        await asked.says('[y/N]');
+        expect(asked.out).toContain('echo hi');
+        asked.type(`${answer}\r`);
+        expect(await asked.ended).toBe(exitCode);
+        expect(asked.out.includes('it said hi')).toBe(answer === 'y');
+      }
+      expect(await run('tools', 'remove', 'say')).toMatchObject({ code: 0 });
+    });
+
+    it('makes, lists, restores and deletes checkpoints, and forks', async () => {
+      await run('run', '--agent', 'pointed', '-c', 'x = 1');
+      const [at, other] = [
+        ['--agent', 'pointed'],
+        ['--agent', 'nobody here'],
+      ];
+      expect(await run('checkpoints', 'create', 'one', ...at)).toMatchObject({
+        code: 0,
+        out: expect.stringMatching(/^Checkpoint "one" \(\w{8}\) holds 1 name of "pointed"/),
+      });
+      await run('run', ...at, '-c', 'x = 2');
+      expect((await run('checkpoints', 'list', ...at)).out).toMatch(/one +\w{8} /);
+      expect(await run('fork', 'branched', ...at)).toMatchObject({ code: 0 });
+      expect(await run('fork', 'branched', ...at)).toMatchObject({
+        code: 2,
+        err: expect.stringContaining('--replace'),
+      });
+      expect(await run('checkpoints', 'restore', 'one', ...at)).toMatchObject({ code: 0 });
+      expect((await run('run', '--agent', 'branched', '-c', 'x')).out).toBe('2\n');
+      expect(await run('fork', 'branched', '--replace', ...at)).toMatchObject({ code: 0 });
+      expect((await run('run', '--agent', 'branched', '-c', 'x')).out).toBe('1\n');
+      expect(await run('checkpoints', 'delete', 'one', ...at)).toMatchObject({ code: 0 });
+      expect(await run('checkpoints', 'create', 'one', ...other)).toMatchObject({
+        code: 2,
+        err: expect.stringContaining('There is no agent "nobody here"'),
+      });
+    });
+  });
+}
+
+const WORDS = 'schema:\n  options: {}\n  positional: [{ name: words, variadic: true, type: string }]\n';

@@ -1,0 +1,130 @@
+/** Going back in a chat: /undo, checkpoints and forks. */
+
+import { randomUUID } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import type { Chats } from './pipes.ts';
+
+export function chatState({ chat, send, sendHere }: Chats): void {
+  describe('/undo', () => {
+    it('goes back cell by cell, and says what it did', async () => {
+      const { code, out, err } = await chat(
+        '/py x = [1]',
+        '/py x.append(2)',
+        '/py y = 3',
+        '/undo',
+        '/undo',
+        '/py x, "y" in globals()',
+      );
+      expect([code, out]).toEqual([0, '([1], False)\n']);
+      expect(err).toMatch(/^Undone: y = 3\ny is gone\..*\nUndone: x\.append\(2\)\nx: \[1, 2\] → \[1\]\..*\n$/);
+    });
+
+    it('takes back where a shell command went, and does not count /cwd', async () => {
+      const { out, err } = await chat(
+        '/py x = 1',
+        '/sh cd /tmp',
+        '/cwd',
+        '/cwd',
+        '/undo',
+        '/cwd',
+        '/undo',
+        '/py "x" in globals()',
+      );
+      expect(out).toBe('/tmp\n/tmp\n/agent/workspace\nFalse\n');
+      expect(err).toMatch(/Undone: \/sh cd \/tmp\n[\s\S]*Undone: x = 1\n/);
+    });
+
+    it('says when there is nothing left', async () => {
+      const { code, out, err } = await chat('/py x = 1', '/undo', '/undo', '/py "on"', '/undo', '/undo', '/undo');
+      expect([code, out]).toEqual([1, "'on'\n"]);
+      expect(err.match(/nothing left to undo: a chat can take back its last 5 cells/g)).toHaveLength(3);
+      expect(err).toContain('/checkpoint NAME');
+    });
+
+    it('goes back to before a cell that has killed its kernel', async () => {
+      const lines = ['/py x = 1', '/py x = 2; import os; os._exit(1)', '/undo', '/py x'];
+      const { code, out, err } = await chat(...lines);
+      expect([code, out]).toEqual([0, '1\n']);
+      expect(err).toContain('Undone: x = 2; import os; os._exit(1)\n');
+    });
+
+    it('reaches five cells', async () => {
+      const cells = Array.from({ length: 7 }, (_, index) => `/py x = ${index}`);
+      const { code, out } = await chat(...cells, ...Array(5).fill('/undo'), '/py x', '/undo');
+      expect([code, out]).toEqual([0, '1\n']);
+    });
+  });
+
+  describe('/checkpoint and /restore', () => {
+    it('go back to a moment, as often as one likes', async () => {
+      const lines = [
+        '/py x = [1]',
+        '/checkpoint clean start',
+        '/py x.append(2); y = 3',
+        '/restore clean start',
+        '/py x, "y" in globals()',
+      ];
+      const { code, out, err } = await chat(...lines, '/py x.append(4)', '/restore clean start', '/py x');
+      expect([code, out]).toEqual([0, '([1], False)\n[1]\n']);
+      expect(err).toMatch(
+        /Checkpoint "clean start": .*as long as this kernel lives\.\n[\s\S]*Back at "clean start".*y is gone/,
+      );
+    });
+
+    it('write to the data folder with --durable, and outlive a death and the chat', async () => {
+      const flags = ['--agent', `durable ${randomUUID()}`];
+      const lines = ['/py x = 1; import socket; s = socket.socket()', '/checkpoint --durable kept', '/py x = 2'];
+      const { err } = await send([...lines, '/py import os; os._exit(1)', '/restore kept', '/py x'], flags);
+      expect(err).toMatch(/Checkpoint "kept" \(2 names, .*\): .*in any process\.\n[\s\S]*s is not in it: /);
+      await send(['/py x = 3'], flags);
+      expect(await send(['/restore kept', '/py x'], flags)).toMatchObject({ code: 0, out: '1\n' });
+    });
+
+    it('list them', async () => {
+      expect((await chat('/checkpoints')).err).toContain('There are no checkpoints');
+      const { out } = await chat('/checkpoint a', '/checkpoint --durable b', '/checkpoints');
+      expect(out).toMatch(/^NAME +KIND +MADE\na +live .*\nb +durable .*\n$/);
+    });
+
+    it('need a name, and one that there is', async () => {
+      const { code, err } = await chat(
+        '/checkpoint',
+        '/checkpoint --durable',
+        '/restore',
+        '/restore nothing',
+        `/checkpoint ${'x'.repeat(201)}`,
+      );
+      expect(code).toBe(1);
+      expect(err.match(/A checkpoint needs a name/g)).toHaveLength(2);
+      expect(err).toMatch(/Type \/restore NAME[\s\S]*There is no checkpoint "nothing"[\s\S]*1 to 200 characters/);
+    });
+  });
+
+  describe('/fork', () => {
+    it('makes another agent with the same names, in the same folder', async () => {
+      const [from, to] = [`from ${randomUUID()}`, `to ${randomUUID()}`];
+      const { code, err } = await sendHere(
+        ['/py x = [1]; open("f.txt", "w").write("shared")', `/fork ${to}`, '/py x.append(2)'],
+        ['--agent', from],
+      );
+      expect([code, err]).toEqual([0, expect.stringContaining(`cella chat --agent '${to}'`)]);
+      expect((await sendHere(['/py x, open("f.txt").read()'], ['--agent', to])).out).toBe("([1], 'shared')\n");
+      expect((await sendHere(['/py x'], ['--agent', from])).out).toBe('[1, 2]\n');
+    });
+
+    it('keeps the agent of a chat without a name, since its folder is shared', async () => {
+      const to = `to ${randomUUID()}`;
+      const { err } = await chat('/py open("f.txt", "w").write("kept")', `/fork ${to}`);
+      expect(err).toMatch(/"chat-\w+" stays too/);
+      expect((await sendHere(['/py open("f.txt").read()'], ['--agent', to])).out).toBe("'kept'\n");
+    });
+
+    it('needs a key that nobody has', async () => {
+      const agent = `mine ${randomUUID()}`;
+      await sendHere(['/py 1'], ['--agent', agent]);
+      const { code, err } = await chat('/fork', `/fork ${agent}`);
+      expect([code, err]).toEqual([1, expect.stringMatching(/Type \/fork KEY[\s\S]*There is an agent .* already/)]);
+      expect((await sendHere(['/fork other one', '/fork other one'], ['--agent', agent])).err).toMatch(/already/);
+    });
+  });
+}

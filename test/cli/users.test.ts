@@ -1,0 +1,168 @@
+/** `cella users` and `cella tokens` against a server: by the socket of the data folder, and by an address with a token. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Cella } from '../support/cli/command.ts';
+import { runCella, type Said } from '../support/cli/in-process-cli.ts';
+import { scratchFolder } from '../support/kernels/session.ts';
+import { Daemon } from '../support/servers/server.ts';
+
+let daemon: Daemon;
+beforeAll(async () => {
+  daemon = await Daemon.start();
+});
+
+const cella = {
+  run: (words: string[], { env = {} }: { env?: NodeJS.ProcessEnv } = {}): Promise<Said> =>
+    runCella(words, { CELLA_DATA_DIR: daemon.facts.dataDir, ...env }),
+};
+
+/** One object, from a command that ended well. */
+async function json(...words: string[]): Promise<Record<string, unknown>> {
+  const { code, out, err } = await cella.run([...words, '--json']);
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  return JSON.parse(out);
+}
+
+describe('cella users', () => {
+  it('makes one with a role and quotas, shows and lists it', async () => {
+    const made = await cella.run(['users', 'add', 'ada', '--role', 'viewer', '--kernels', '2', '--storage', '5']);
+    expect(made).toMatchObject({ code: 0, out: expect.stringContaining('Made ada, a viewer.') });
+    const quotas = { liveKernels: 2, storageBytes: 5 * 1024 * 1024 };
+    expect(await json('users', 'show', 'ada')).toMatchObject({ name: 'ada', role: 'viewer', disabled: false, quotas });
+    const { out } = await cella.run(['users', 'list']);
+    expect(out).toMatch(
+      /^NAME +ROLE +MADE +QUOTAS\nada +viewer .* ago +2 kernels, 5 MB of storage\nlocal +admin .*\n$/,
+    );
+    const again = await cella.run(['users', 'add', 'ada']);
+    expect(again).toMatchObject({ code: 1, err: expect.stringContaining('There is a user ada already') });
+  });
+
+  it('changes what is named and leaves the rest', async () => {
+    await json('users', 'add', 'bob', '--kernels', '2', '--memory', '512');
+    expect(
+      await json('users', 'set', 'bob', '--role', 'admin', '--kernels', 'none', '--executions', '9'),
+    ).toMatchObject({
+      role: 'admin',
+      quotas: { memoryMb: 512, executionsPerMinute: 9 },
+    });
+    expect((await json('users', 'show', 'bob')).quotas).toEqual({ memoryMb: 512, executionsPerMinute: 9 });
+    expect(await cella.run(['users', 'set', 'bob'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('nothing to change'),
+    });
+  });
+
+  it('logs the browsers of one out, and leaves tokens and other users alone', async () => {
+    const [token, other] = [await daemon.user('lou', 'member'), await daemon.user('max', 'member')];
+    const cookieOf = async (by: string) =>
+      (await daemon.call('POST /v1/login', { token: by })).headers.get('set-cookie')?.split(';')[0] ?? '';
+    const cookies = [await cookieOf(token), await cookieOf(token), await cookieOf(other)];
+    const { json: link } = await daemon.call<{ path: string }>('POST /v1/login-codes', { token, body: {} });
+    const statuses = () =>
+      Promise.all(
+        cookies.map(async (cookie) => (await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status),
+      );
+    expect(await statuses()).toEqual([200, 200, 200]);
+    expect((await daemon.call('DELETE /v1/users/lou/logins', { token: other })).status).toBe(403);
+    expect(await cella.run(['users', 'logout', 'lou'])).toMatchObject({
+      code: 0,
+      out: 'All logins of lou have ended.\n',
+    });
+    expect(await statuses()).toEqual([401, 401, 200]);
+    // A link that nobody has used yet would be a way back in.
+    expect((await daemon.call(`POST ${link.path}`, { token: null })).status).toBe(401);
+    expect((await daemon.call('GET /v1/me', { token })).status).toBe(200);
+    // Everybody may end their own.
+    expect((await daemon.call('DELETE /v1/users/max/logins', { token: other })).status).toBe(204);
+    expect(await statuses()).toEqual([401, 401, 401]);
+    const { json } = await daemon.call<{ entries: { action: string; target?: string; outcome: string }[] }>(
+      'GET /v1/audit?limit=1000',
+    );
+    const ended = json.entries.filter(({ action }) => action === 'login.end');
+    expect(ended.map(({ target, outcome }) => [target, outcome])).toEqual([
+      ['lou', 'refused'],
+      ['lou', 'ok'],
+      ['max', 'ok'],
+    ]);
+  });
+
+  it('keeps one out, lets it in again, and removes it', async () => {
+    const token = await daemon.user('cy', 'member');
+    const status = async () => (await daemon.call('GET /v1/me', { token })).status;
+    expect(await cella.run(['users', 'disable', 'cy'])).toMatchObject({ code: 0, out: 'cy is disabled.\n' });
+    expect(await status()).toBe(401);
+    expect(await cella.run(['users', 'enable', 'cy'])).toMatchObject({ code: 0, out: 'cy is enabled.\n' });
+    expect(await status()).toBe(200);
+    expect(await json('users', 'remove', 'cy')).toMatchObject({ name: 'cy' });
+    expect(await status()).toBe(401);
+    expect(await cella.run(['users', 'show', 'cy'])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/There is no user "cy"\.\n.*`cella users list`/),
+    });
+  });
+
+  it('makes a login link that lets a user in, once', async () => {
+    await daemon.user('dan', 'member');
+    const { code, out, err } = await cella.run(['users', 'login', 'dan']);
+    expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining('It logs dan in, once') });
+    const link = out.trim();
+    expect(link.startsWith(daemon.url)).toBe(true);
+    const first = await fetch(link, { method: 'POST', redirect: 'manual' });
+    expect(first.status).toBe(303);
+    const cookie = first.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).json).toMatchObject({
+      userName: 'dan',
+      role: 'member',
+    });
+    expect((await fetch(link, { method: 'POST', redirect: 'manual' })).status).toBe(401);
+  });
+});
+
+describe('cella tokens', () => {
+  it('makes one whose secret alone is on stdout, lists it without, and revokes it', async () => {
+    await daemon.user('eve', 'member');
+    const words = ['tokens', 'create', '--name', 'ci', '--user', 'eve', '--scopes', 'use', '--expires', '2h'];
+    const { code, out, err } = await cella.run(words);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^cella_\w{16}_[\w-]+\n$/);
+    expect(err).toContain('shown this once');
+    const token = out.trim();
+    expect((await daemon.call('GET /v1/me', { token })).json).toMatchObject({
+      userName: 'eve',
+      scopes: ['view', 'use'],
+    });
+    const listed = await cella.run(['tokens', 'list', '--user', 'eve']);
+    expect(listed.out).toMatch(/\n\w{16} +eve +ci +view,use /);
+    const [, id = '', ...secret] = token.split('_');
+    expect(listed.out).not.toContain(secret.join('_'));
+    expect(await cella.run(['tokens', 'revoke', id])).toMatchObject({ code: 0, out: `Revoked ${id}.\n` });
+    expect((await daemon.call('GET /v1/me', { token })).status).toBe(401);
+    expect((await cella.run(['tokens', 'revoke', id])).code).toBe(1);
+  });
+
+  it('of a user are made with its own token, at an address, and never with more than that may', async () => {
+    const file = join(await scratchFolder(), 'token');
+    writeFileSync(file, `${await daemon.user('fay', 'member', { scopes: ['use', 'tokens'] })}\n`);
+    const at = ['--url', daemon.url, '--token-file', file];
+    const { token } = await json('tokens', 'create', '--name', 'mine', '--scopes', 'view', ...at);
+    expect((await daemon.call('GET /v1/me', { token: String(token) })).json).toMatchObject({ userName: 'fay' });
+    const more = await cella.run(['tokens', 'create', '--name', 'more', '--scopes', 'manage', ...at]);
+    expect(more).toMatchObject({ code: 1, err: expect.stringContaining('cannot have the scope manage') });
+    expect((await cella.run(['users', 'list', ...at])).err).toContain('needs the scope admin');
+    const env = { CELLA_URL: daemon.url, CELLA_TOKEN_FILE: file };
+    expect((await cella.run(['tokens', 'list'], { env })).out).toContain('mine');
+  });
+});
+
+it('says what to start where no server runs', async () => {
+  using other = new Cella();
+  for (const words of [
+    ['users', 'list'],
+    ['tokens', 'create', '--name', 'x'],
+  ]) {
+    const { code, err } = await other.run(words);
+    expect({ code, err }).toMatchObject({ code: 1, err: expect.stringContaining('`cella serve`') });
+  }
+});

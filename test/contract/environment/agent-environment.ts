@@ -1,0 +1,297 @@
+/** What an enclosure for a coding agent must do and withstand, whichever executor it is of. */
+
+import { once } from 'node:events';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { RunningProgram } from '../../../src/environments/kernel-host.ts';
+import type { SessionOptions } from '../../../src/index.ts';
+import type { AgentEnclosure } from '../../../src/session/agent-sandbox.ts';
+import {
+  finish,
+  heard,
+  type OpenAgent,
+  openAgent,
+  openGateway,
+  said,
+  script,
+} from '../../support/agents/agent-environment.ts';
+import { type Open, scratchFolder } from '../../support/kernels/session.ts';
+
+/** `settings`: what makes a session one of this executor. `open`: a session with a kernel there. */
+export function agentEnclosureContract(settings: () => Promise<SessionOptions>, open: Open): void {
+  let shared: Promise<AgentEnclosure> | undefined;
+  afterAll(async () => await (await shared)?.close());
+  const openHere = async (options?: OpenAgent) => {
+    const { session, ...rest } = options ?? {};
+    const all = { session: { ...(await settings()), ...session }, ...rest };
+    if (options) return await openAgent(all);
+    // Where a test asks for nothing of its own, and leaves nothing behind.
+    shared ??= openAgent({ ...all, lasting: true });
+    return await shared;
+  };
+  describe('a program', () => programs(openHere));
+  describe('is ended', () => endings(openHere));
+  describe('the host', () => host(openHere));
+  describe('beside a kernel', () => besideAKernel(openHere, settings, open));
+}
+
+type OpenHere = (options?: OpenAgent) => Promise<AgentEnclosure>;
+
+const TEN_MB = 10_000_000;
+
+function programs(open: OpenHere): void {
+  test('takes 10 MB on its input, and gives them back', async () => {
+    const enclosure = await open();
+    const input = Buffer.alloc(TEN_MB, 'every byte of it, ').toString();
+    const { stdout, exitCode } = await finish(enclosure, { argv: ['cat'] }, input);
+    expect(exitCode).toBe(0);
+    expect(stdout === input).toBe(true);
+  });
+
+  test('that does not read makes the host wait, and that reads no more does not', async () => {
+    const enclosure = await open();
+    const late = `
+process.on('SIGTERM', () => {
+  let count = 0;
+  process.stdin.on('data', (chunk) => { count += chunk.length; }).on('end', () => { console.log(count); process.exit(); });
+});
+setInterval(() => {}, 1000);
+console.log('ready');`;
+    const link = await enclosure.command({ ...script(enclosure, late), env: {}, stdin: 'open' });
+    await said(link, 'ready');
+    let taken = false;
+    const written = link.stdin?.write(Buffer.alloc(TEN_MB)).then(() => {
+      taken = true;
+    });
+    link.stdin?.end();
+    expect(await finish(enclosure, { argv: ['true'] })).toMatchObject({ exitCode: 0 });
+    expect(taken).toBe(false);
+    link.kill({ graceMs: 30_000 });
+    expect(await heard(link)).toMatchObject({ stdout: `ready\n${TEN_MB}\n`, exitCode: 0 });
+    await written;
+    const deaf = await enclosure.command({
+      argv: ['sh', '-c', 'exec <&-; echo deaf; exec sleep 1000'],
+      env: {},
+      stdin: 'open',
+    });
+    await said(deaf, 'deaf');
+    await deaf.stdin?.write(Buffer.alloc(TEN_MB));
+    deaf.kill();
+    await deaf.exited;
+  });
+
+  test('has its input closed where nobody feeds it, and begins where it is told', async () => {
+    const enclosure = await open();
+    const { paths } = enclosure;
+    expect(await finish(enclosure, { argv: ['sh', '-c', 'cat; pwd'] })).toMatchObject({
+      stdout: `${paths.workspace}\n`,
+    });
+    expect(await finish(enclosure, { argv: ['pwd'], cwd: paths.home })).toMatchObject({ stdout: `${paths.home}\n` });
+    const nowhere = await finish(enclosure, { argv: ['pwd'], cwd: '/nowhere' });
+    expect(nowhere).toMatchObject({ exitCode: 127, problem: expect.stringContaining('No such file') });
+  });
+
+  test('finds Node, and cannot change what it is given', async () => {
+    const enclosure = await open({ gateway: await openGateway() });
+    const { app, node, runner, gateway } = enclosure.paths;
+    const code = `
+import { writeFileSync, rmSync } from 'node:fs';
+const refused = [];
+const attempt = (work) => { try { work(); } catch (error) { refused.push(error.code); } };
+for (const place of ['${node}', '${runner}', '${gateway}', '${app}', '/cella']) attempt(() => writeFileSync(place + '/new', ''));
+attempt(() => rmSync('${gateway}/socket'));
+attempt(() => rmSync('${runner}/forward.mjs'));
+console.log(process.execPath, process.version, refused.length);`;
+    const { stdout } = await finish(enclosure, script(enclosure, code));
+    expect(stdout).toBe(`${node}/node ${process.version} 7\n`);
+  });
+
+  test('that takes more memory than there is, is killed, and told as such; address space alone costs nothing', async () => {
+    const enclosure = await open({ session: { limits: { memoryMb: 192 } } });
+    const reserved = 'new WebAssembly.Memory({ initial: 1, maximum: 65536 }); console.log("lives");';
+    expect(await finish(enclosure, script(enclosure, reserved))).toMatchObject({ stdout: 'lives\n', exitCode: 0 });
+    const greedy = 'const all = []; for (;;) all.push(Buffer.alloc(1 << 22, 1));';
+    expect(await finish(enclosure, script(enclosure, greedy))).toMatchObject({ signal: 'SIGKILL', outOfMemory: true });
+    expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', outOfMemory: false });
+  });
+
+  test('that uses up its processor time is ended, and one past the number of processes is not begun', async () => {
+    const enclosure = await open({ session: { limits: { cpuSeconds: 1, processes: 32 } } });
+    const python = (code: string) => finish(enclosure, { argv: ['python3', '-c', code] });
+    expect(await python('while True: pass')).toMatchObject({ signal: 'SIGXCPU' });
+    const { stdout } = await python(CROWD);
+    expect(Number(stdout)).toBeGreaterThan(15);
+    expect(Number(stdout)).toBeLessThan(32);
+    expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', exitCode: 0 });
+  });
+}
+
+/** As many children as there may be; then they go. */
+const CROWD = `
+import os, signal, time
+pids = []
+try:
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(1000)
+        pids.append(pid)
+except BlockingIOError:
+    print(len(pids))
+for pid in pids:
+    os.kill(pid, signal.SIGKILL)`;
+
+/** A child that heeds no SIGTERM, below a program that may. */
+const FAMILY = (heed: string) => `
+import { spawn } from 'node:child_process';
+process.on('SIGTERM', () => { ${heed} });
+const child = spawn('sh', ['-c', 'trap "" TERM; echo ready; while :; do sleep 0.05; done'], { stdio: 'inherit', detached: true });
+setInterval(() => {}, 1000);`;
+
+const LIVING = 'set -- /proc/[0-9]*; echo $#';
+
+function endings(open: OpenHere): void {
+  const begin = async (enclosure: AgentEnclosure, heed: string): Promise<RunningProgram> => {
+    const link = await enclosure.command({ ...script(enclosure, FAMILY(heed)), env: {} });
+    await said(link, 'ready');
+    return link;
+  };
+  /** Pid 1, whoever stands over the command that looks, and that. */
+  const living = async (enclosure: AgentEnclosure) =>
+    Number((await finish(enclosure, { argv: ['sh', '-c', LIVING] })).stdout);
+
+  test('with all that it started: at its word, after its time, or at once', async () => {
+    const enclosure = await open();
+    const alone = await living(enclosure);
+    const gentle = await begin(enclosure, 'process.exit(7);');
+    gentle.kill({ graceMs: 60_000 });
+    expect(await gentle.exited).toMatchObject({ exitCode: 7 });
+    const stubborn = await begin(enclosure, '');
+    stubborn.kill({ graceMs: 50 });
+    expect(await stubborn.exited).toMatchObject({ signal: 'SIGKILL' });
+    const cut = await begin(enclosure, '');
+    cut.kill();
+    expect(await cut.exited).toMatchObject({ signal: 'SIGKILL' });
+    expect(await living(enclosure)).toBeLessThanOrEqual(alone);
+  });
+
+  test('and leaves nothing, also where it has killed or stopped whoever stands over it', async () => {
+    const enclosure = await open();
+    const alone = await living(enclosure);
+    const orphan = 'trap "" TERM HUP; setsid sleep 1000 & kill -KILL $PPID; sleep 1000';
+    expect(await finish(enclosure, { argv: ['sh', '-c', orphan] })).toMatchObject({ signal: 'SIGKILL' });
+    const stopper = await enclosure.command({
+      argv: ['sh', '-c', 'kill -STOP $PPID; echo ready; while :; do kill -STOP $PPID; done'],
+      env: {},
+    });
+    await said(stopper, 'ready');
+    stopper.kill();
+    expect(await stopper.exited).toMatchObject({ signal: 'SIGKILL' });
+    expect(await living(enclosure)).toBeLessThanOrEqual(alone);
+  });
+
+  test('with its enclosure', async () => {
+    const enclosure = await open({});
+    const link = await begin(enclosure, '');
+    await enclosure.close();
+    expect(await link.exited).toMatchObject({ lost: expect.any(String) });
+    expect(enclosure.alive).toBe(false);
+  });
+}
+
+function host(open: OpenHere): void {
+  test('is out of reach, but for the one socket that leads there', async () => {
+    const tcp = createServer((socket) => socket.end('host'));
+    tcp.listen(0, '0.0.0.0');
+    await once(tcp, 'listening');
+    onTestFinished(() => void tcp.close());
+    const { port } = tcp.address() as AddressInfo;
+    const addresses = Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address));
+    const [gateway, anothers] = [await openGateway(), await openGateway()];
+    const enclosure = await open({ gateway });
+    const places = [
+      { path: `${enclosure.paths.gateway}/socket` },
+      { path: `${anothers}/socket` },
+      { path: `${gateway}/socket` },
+      ...addresses.map((address) => ({ host: address, port })),
+    ];
+    const code = `
+import { connect } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { text } from 'node:stream/consumers';
+const tries = JSON.parse(process.argv[1]).map((place) => text(connect(place)).catch(() => 'refused'));
+console.log(JSON.stringify([Object.keys(networkInterfaces()), ...(await Promise.all(tries))]));`;
+    const { argv } = script(enclosure, code);
+    const { stdout } = await finish(enclosure, { argv: [...argv, JSON.stringify(places)] });
+    const refused = places.slice(1).map(() => 'refused');
+    expect(JSON.parse(stdout)).toEqual([['lo'], 'gateway', ...refused]);
+  });
+
+  test('lets it reach listed hosts alone, through its proxy, and is told of every other', async () => {
+    const web = createHttpServer((_request, response) => response.end('listed')).listen(0, '127.0.0.1');
+    await once(web, 'listening');
+    onTestFinished(() => void web.close());
+    const { port } = web.address() as AddressInfo;
+    const denied: unknown[] = [];
+    const session = { sandbox: { network: { allow: [`127.0.0.1:${port}`] } } };
+    const enclosure = await open({ session, onDenied: (attempt) => denied.push(attempt) });
+    const code = `
+import os, urllib.error, urllib.request
+os.environ.pop('NO_PROXY', None), os.environ.pop('no_proxy', None)
+for url in ('http://127.0.0.1:${port}/', 'http://other.example/'):
+    try:
+        print(urllib.request.urlopen(url, timeout=20).read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code)`;
+    expect(await finish(enclosure, { argv: ['python3', '-c', code] })).toMatchObject({ stdout: 'listed\n403\n' });
+    await expect
+      .poll(() => denied, { timeout: 20_000 })
+      .toMatchObject([{ host: 'other.example', port: 80, reason: 'not_listed' }]);
+  });
+
+  test('gives nothing of its own environment away', async () => {
+    process.env.CELLA_TEST_SECRET = 'hush-hush';
+    onTestFinished(() => {
+      delete process.env.CELLA_TEST_SECRET;
+    });
+    const enclosure = await open();
+    const all = 'env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr "\\\\0" "\\\\n"';
+    const { stdout } = await finish(enclosure, { argv: ['sh', '-c', all], env: { ONLY: 'this one' } });
+    expect(stdout).toContain('ONLY=this one');
+    expect(stdout).toContain(`HOME=${enclosure.paths.home}`);
+    expect(stdout).not.toContain('hush-hush');
+  });
+}
+
+function besideAKernel(openHere: OpenHere, settings: () => Promise<SessionOptions>, open: Open): void {
+  test('has its files and its user, and a gateway that the kernel does not see', async () => {
+    const [dataDir, cwd] = [await scratchFolder(), await scratchFolder()];
+    await chmod(cwd, 0o777);
+    const same = { ...(await settings()), dataDir, agentKey: 'both' };
+    const gateway = await openGateway();
+    const session = await open(same);
+    const enclosure = await openHere({ session: same, gateway });
+    const look = `
+import os
+open('from-kernel', 'w').write('kernel')
+[os.getuid(), os.path.exists('/cella/gateway'), os.path.exists('/cella/app'), os.path.exists('${gateway}')]`;
+    const { value } = await session.run(look);
+    expect(value).toEqual([expect.any(Number), false, false, false]);
+    const { stdout } = await finish(enclosure, {
+      argv: ['sh', '-c', 'id -u; cat from-kernel; echo agent > from-agent'],
+    });
+    expect(stdout).toBe(`${Array.isArray(value) ? value[0] : value}\nkernel`);
+    expect(enclosure.onHost.workspace).toBe(session.cwd);
+    expect(await readFile(join(session.cwd, 'from-agent'), 'utf8')).toBe('agent\n');
+    expect((await session.run("open('from-agent').read()")).value).toBe('agent\n');
+    await writeFile(join(cwd, 'from-host'), 'host', { mode: 0o644 });
+    const elsewhere = await openHere({ session: { ...same, cwd } });
+    const there = await finish(elsewhere, { argv: ['sh', '-c', 'pwd; cat from-host; echo agent > from-agent'] });
+    expect(there.stdout).toBe(`${cwd}\nhost`);
+    expect(await readFile(join(cwd, 'from-agent'), 'utf8')).toBe('agent\n');
+  });
+}

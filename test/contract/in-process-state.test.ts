@@ -1,4 +1,0 @@
-import { openInProcess } from '../support/in-process.ts';
-import { stateContract } from './state.ts';
-
-stateContract('in-process', openInProcess, { templated: false });

@@ -1,0 +1,74 @@
+/** Sessions whose names lie in Redis: they wake in other processes, and outlive a server that comes and goes. */
+
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listAgents, RedisStorage } from '../../../src/index.ts';
+import { openSession, scratchFolder } from '../../support/kernels/session.ts';
+import { newStorage } from '../../support/namespaces/namespaces.ts';
+import { RedisServer } from '../../support/servers/redis.ts';
+
+const run = promisify(execFile);
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await RedisServer.start();
+});
+afterAll(() => redis?.remove());
+
+const openStorage = () => RedisStorage.open(redis.url, { prefix: randomUUID() });
+
+describe('a session in Redis', () => {
+  it('wakes in another process, on another data folder', async () => {
+    const storage = await newStorage({ openStorage });
+    const session = await openSession({ storage, agentKey: 'traveller' });
+    await session.run('x = 41\ndef twice(n): return n * 2');
+    await session.close();
+    const config = JSON.stringify(storage.toBootstrapConfig());
+    const program = new URL('../../support/kernels/open-elsewhere.ts', import.meta.url).pathname;
+    const argv = [program, config, await scratchFolder(), 'traveller', 'x += 1; twice(x)'];
+    const { stdout } = await run(process.execPath, argv);
+    expect(JSON.parse(stdout)).toEqual({ repr: '84', restored: expect.arrayContaining(['x', 'twice']) });
+    const again = await openSession({ storage, agentKey: 'traveller' });
+    expect(await again.run('x')).toMatchObject({ value: 42, woken: { lost: [] } });
+    expect(await listAgents({ storage })).toMatchObject([{ agentKey: 'traveller', state: 'live' }]);
+  });
+
+  it('has one holder, wherever it is opened', async () => {
+    const storage = await newStorage({ openStorage });
+    await openSession({ storage, agentKey: 'mine' });
+    await expect(openSession({ storage, agentKey: 'mine' })).rejects.toMatchObject({
+      code: 'AGENT_BUSY',
+      details: { pid: process.pid },
+    });
+  });
+
+  it('is destroyed with everything of its agent', async () => {
+    const storage = await newStorage({ openStorage });
+    const session = await openSession({ storage, agentKey: 'gone' });
+    await session.run('x = 1');
+    await session.save();
+    await session.destroy();
+    expect(await storage.records.list()).toEqual([]);
+    expect(await storage.checkpoints.list('gone')).toEqual([]);
+  });
+
+  it('goes on while the server is away: what needs it is told so within moments, and works when it is back', async () => {
+    const storage = await newStorage({ openStorage });
+    const session = await openSession({ storage, agentKey: 'patient' });
+    await session.run('x = 1; artifacts.save("a", 1)');
+    await redis.stop();
+    const began = performance.now();
+    const { error } = await session.run('x += 1; artifacts.load("a")');
+    expect(error).toMatchObject({ name: 'CellaRuntimeError', message: expect.stringContaining('127.0.0.1') });
+    expect(performance.now() - began).toBeLessThan(15_000);
+    await expect(RedisStorage.open(redis.url, { prefix: 'p' })).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
+    expect(await session.run('x')).toMatchObject({ value: 2 });
+    await redis.restart();
+    await expect.poll(async () => (await session.run('artifacts.load("a")')).value, { timeout: 20_000 }).toBe(1);
+    await session.run('y = 3');
+    await session.close();
+    const again = await openSession({ storage, agentKey: 'patient' });
+    expect(await again.run('[x, y]')).toMatchObject({ value: [2, 3] });
+  });
+});

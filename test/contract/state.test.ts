@@ -1,4 +1,0 @@
-import { openSession } from '../support/session.ts';
-import { stateContract } from './state.ts';
-
-stateContract('subprocess', openSession, { templated: true });

@@ -1,0 +1,112 @@
+/** Locks: one holder for each key, told by name, and free as soon as it is let go of. */
+
+import { hostname } from 'node:os';
+import { expect, it } from 'vitest';
+import { failureOf, type OpenStorage, onePlace } from './samples.ts';
+
+export function lockContract(open: OpenStorage): void {
+  it('are held by one at a time, in one storage and in two', async () => {
+    const again = onePlace(open);
+    const storage = await again({ clock: () => 1_700_000_000_000 });
+    const lock = await storage.locks.acquire('a');
+    expect(lock.held).toBe(true);
+    for (const each of [storage, await again()]) {
+      const error = await failureOf(each.locks.acquire('a'));
+      expect(error).toMatchObject({
+        code: 'AGENT_BUSY',
+        message: expect.stringMatching(new RegExp(`"a".*process ${process.pid}.*2023-11-14T22:13:20.000Z`)),
+        details: { pid: process.pid, since: 1_700_000_000_000, host: hostname() },
+      });
+    }
+    const other = await storage.locks.acquire('b');
+    expect([lock.held, other.held]).toEqual([true, true]);
+  });
+
+  it('are free at once when they are released, and not held from the call on', async () => {
+    const again = onePlace(open);
+    const [storage, other] = [await again(), await again()];
+    const lock = await storage.locks.acquire('a');
+    const released = lock.release();
+    expect(lock.held).toBe(false);
+    await released;
+    await lock.release();
+    const next = await other.locks.acquire('a');
+    // A late release of the lock before takes nothing from the one that has it.
+    await lock.release();
+    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('AGENT_BUSY');
+    expect(next.held).toBe(true);
+  });
+
+  it('tell who holds them, without taking them', async () => {
+    const again = onePlace(open);
+    const [storage, other] = [await again({ clock: () => 1_700_000_000_000 }), await again()];
+    expect(await other.locks.holder('a')).toBeUndefined();
+    const lock = await storage.locks.acquire('a');
+    const holder = { pid: process.pid, host: hostname(), since: 1_700_000_000_000 };
+    for (const each of [storage, other])
+      expect(await each.locks.holder('a')).toEqual({ ...holder, id: storage.locks.id });
+    await lock.release();
+    expect(await other.locks.holder('a')).toBeUndefined();
+  });
+
+  it('are released at the end of a block', async () => {
+    const storage = await onePlace(open)();
+    for (let round = 0; round < 3; round += 1) {
+      await using lock = await storage.locks.acquire('a');
+      expect(lock.held).toBe(true);
+    }
+  });
+
+  it('are waited for as long as the caller wants', async () => {
+    const again = onePlace(open);
+    const [storage, other] = [await again(), await again()];
+    const lock = await storage.locks.acquire('a');
+    expect((await failureOf(other.locks.acquire('a', { waitMs: 30 }))).code).toBe('AGENT_BUSY');
+    const waiting = other.locks.acquire('a', { waitMs: 20_000 });
+    const second = failureOf(other.locks.acquire('a', { waitMs: 1 }));
+    expect((await second).code).toBe('AGENT_BUSY');
+    await lock.release();
+    expect((await waiting).held).toBe(true);
+  });
+
+  it('are given to all who wait, one after the other', async () => {
+    const again = onePlace(open);
+    const storages = [await again(), await again(), await again()];
+    let holders = 0;
+    const turns = Array.from({ length: 12 }, async (_, index) => {
+      const lock = await storages[index % 3]?.locks.acquire('a', { waitMs: 20_000 });
+      holders += 1;
+      expect(holders).toBe(1);
+      await storages[0]?.events.append('a', [index]);
+      expect(holders).toBe(1);
+      holders -= 1;
+      await lock?.release();
+    });
+    await Promise.all(turns);
+    expect(await storages[0]?.events.last('a')).toBe(12);
+  });
+
+  it('are not waited for once the caller’s signal is aborted', async () => {
+    const storage = await onePlace(open)();
+    expect((await failureOf(storage.locks.acquire('a', { signal: AbortSignal.abort() }))).code).toBe('ABORTED');
+    const lock = await storage.locks.acquire('a');
+    const stop = new AbortController();
+    const waiting = failureOf(storage.locks.acquire('a', { waitMs: 20_000, signal: stop.signal }));
+    stop.abort();
+    expect((await waiting).code).toBe('ABORTED');
+    await lock.release();
+    // Whoever gave up does not hold it.
+    expect((await storage.locks.acquire('a')).held).toBe(true);
+  });
+
+  it('go with the storage that is closed', async () => {
+    const again = onePlace(open);
+    const storage = await again();
+    const lock = await storage.locks.acquire('a');
+    await storage.close();
+    expect(lock.held).toBe(false);
+    await lock.release();
+    expect((await (await again()).locks.acquire('a')).held).toBe(true);
+    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('STORAGE_FAILED');
+  });
+}

@@ -1,0 +1,74 @@
+/** Transcripts: the latest revision of each, by agent key. */
+
+import { expect, it } from 'vitest';
+import { type OpenStorage, onePlace } from './samples.ts';
+
+export function transcriptContract(open: OpenStorage): void {
+  it('come back as they were put, with every character', async () => {
+    const again = onePlace(open);
+    const { transcripts } = await again();
+    const text = 'é 🎉 \0 lone \ud800 \r\n';
+    expect(await transcripts.get('a', 'one')).toBeUndefined();
+    expect(await transcripts.put('a', 'one', { revision: 1, text })).toBe(true);
+    expect(await (await again()).transcripts.get('a', 'one')).toEqual({ revision: 1, text });
+  });
+
+  it('of an earlier revision, or of the same, change nothing', async () => {
+    const { transcripts } = await onePlace(open)();
+    await transcripts.put('a', 'one', { revision: 10, text: 'ten' });
+    for (const revision of [10, 9, 2]) {
+      expect(await transcripts.put('a', 'one', { revision, text: 'late' })).toBe(false);
+    }
+    expect(await transcripts.get('a', 'one')).toEqual({ revision: 10, text: 'ten' });
+    expect(await transcripts.put('a', 'one', { revision: 11, text: '' })).toBe(true);
+    expect(await transcripts.get('a', 'one')).toEqual({ revision: 11, text: '' });
+  });
+
+  it('are listed in the order in which they were first put, and are gone once deleted', async () => {
+    const again = onePlace(open);
+    const { transcripts } = await again();
+    const ids = ['z', '../a', '\ud800', 'm'];
+    for (const id of ids) await transcripts.put('a', id, { revision: 1, text: id });
+    await transcripts.put('a', 'z', { revision: 2, text: 'z' });
+    expect(await (await again()).transcripts.list('a')).toEqual(ids);
+    expect(await transcripts.delete('a', '../a')).toBe(true);
+    expect(await transcripts.delete('a', '../a')).toBe(false);
+    expect(await transcripts.list('a')).toEqual(['z', '\ud800', 'm']);
+    expect(await transcripts.list('b')).toEqual([]);
+  });
+
+  it('may have many megabytes, and how many is told', async () => {
+    const again = onePlace(open);
+    expect(await (await again()).transcripts.bytes('a')).toBe(0);
+    const text = 'a line of some length\n'.repeat(500_000);
+    await (await again()).transcripts.put('a', 'one', { revision: 1, text });
+    expect((await (await again()).transcripts.get('a', 'one'))?.text === text).toBe(true);
+    const { transcripts } = await again();
+    await transcripts.put('a', 'two', { revision: 1, text: 'é'.repeat(1_000_000) });
+    await transcripts.put('b', 'one', { revision: 1, text });
+    // Told as it is stored, where ends of lines take two characters.
+    const bytes = await transcripts.bytes('a');
+    expect(bytes).toBeGreaterThanOrEqual(text.length + 2_000_000);
+    expect(bytes).toBeLessThan(1.1 * text.length + 2_000_000);
+  });
+
+  it('of two who write at once end as the later revision', async () => {
+    const again = onePlace(open);
+    const all = [(await again()).transcripts, (await again()).transcripts];
+    const revisions = Array.from({ length: 20 }, (_, index) => ((index * 7) % 20) + 1);
+    await Promise.all(
+      revisions.map((revision, index) => all[index % 2]?.put('a', 'one', { revision, text: `${revision}` })),
+    );
+    expect(await all[0]?.get('a', 'one')).toEqual({ revision: 20, text: '20' });
+  });
+
+  it('go with their agent', async () => {
+    const storage = await onePlace(open)();
+    for (const key of ['a', 'a/b']) await storage.transcripts.put(key, 'one', { revision: 1, text: key });
+    await storage.deleteAgent('a');
+    expect(await storage.transcripts.list('a')).toEqual([]);
+    expect(await storage.transcripts.get('a', 'one')).toBeUndefined();
+    expect(await storage.transcripts.get('a/b', 'one')).toEqual({ revision: 1, text: 'a/b' });
+    expect(await storage.transcripts.put('a', 'one', { revision: 1, text: 'again' })).toBe(true);
+  });
+}

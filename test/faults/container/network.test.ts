@@ -1,0 +1,13 @@
+/** The network of a container that is a list of hosts. */
+
+import { describe, test } from 'vitest';
+import { canRunDocker } from '../../support/docker/docker.ts';
+import { openContainer } from '../../support/kernels/container.ts';
+import { attacksOnAList, hosts, reachesItsHosts, useOfAList } from '../kernel/network.ts';
+
+describe.skipIf(!canRunDocker)('with an engine', () => {
+  const ports = hosts();
+  test('code reaches the hosts of its list, and nothing else', () => reachesItsHosts(openContainer, ports));
+  useOfAList(openContainer, ports);
+  attacksOnAList(openContainer, ports);
+});

@@ -1,0 +1,175 @@
+/** Code that makes the host hold as much as it can: that kernel is cut off or held up, and its neighbours do not notice. */
+
+import { describe, expect, test } from 'vitest';
+import type { ExecutionEvent, Session, SessionOptions } from '../../../src/index.ts';
+import { openSession } from '../../support/kernels/session.ts';
+
+const PRELUDE = `
+import json, marshal, os, socket, stat, struct, sys, threading, time
+control = 256
+def frame(kind, number, payload=b''):
+    return struct.pack('<IBI', len(payload), ord(kind), number) + payload
+def send(data):
+    data = memoryview(data)
+    while data:
+        data = data[os.write(control, data):]
+def pack(value):
+    return marshal.dumps(value, 2)
+def part(names, data=b'', last=True, kind='pickle'):
+    head = json.dumps({'kind': kind, 'names': names, 'portable': True, 'last': last}).encode()
+    return struct.pack('<I', len(head)) + head + data
+def instead_of_saving(parts):
+    """The machinery of the kernel lies in its own memory, as open to code as everything there."""
+    def save(send_as, namespace, cells, limit_bytes, seconds):
+        for payload in parts():
+            send_as(ord('v'), payload)
+        send_as(ord('w'), pack({'python': '3.11.2', 'saved': [], 'lost': []}))
+    sys.modules['cella_kernel.kernel.checkpoint_io'].save = save
+`;
+
+/** What a host may grow by while it takes in what flows: buffers, what waits, and garbage that is not collected yet. */
+const MOST_GROWTH = 400 * 1024 * 1024;
+
+type Run = (session: Session, code: string) => Promise<unknown>;
+const run: Run = (session, code) => session.run(code, { timeoutMs: 20_000 });
+
+async function attack(
+  code: string,
+  how: (session: Session) => Promise<unknown> = async () => {},
+  { by = run, settings = {} }: { by?: Run; settings?: SessionOptions } = {},
+): Promise<unknown> {
+  const neighbour = await openSession({ agentKey: 'neighbour' });
+  await neighbour.run('kept = 41');
+  const session = await openSession({ agentKey: 'attacker', graceMs: 300, saveAfterMs: 1_000_000_000, ...settings });
+  await session.run(PRELUDE);
+  globalThis.gc?.();
+  const before = process.memoryUsage.rss();
+  let most = before;
+  const watch = setInterval(() => {
+    most = Math.max(most, process.memoryUsage.rss());
+  }, 10);
+  try {
+    const result = await by(session, code);
+    const outcome = await how(session).catch((error: unknown) => error);
+    expect(most - before).toBeLessThan(MOST_GROWTH);
+    expect(await neighbour.run('kept + 1')).toMatchObject({ status: 'ok', value: 42 });
+    return outcome ?? result;
+  } finally {
+    clearInterval(watch);
+  }
+}
+
+describe('parts of a save that no kernel sends', () => {
+  test.each([
+    ['names of 9 MiB', "part(['x' * 9_000_000])", 650],
+    [
+      'the same names again and again, with next to no bytes',
+      "part(['%0255d' % n for n in range(10_000)], b'x')",
+      2000,
+    ],
+    ['headers without an end to their segment', "part(['%0255d' % n for n in range(10_000)], b'x', False)", 2000],
+    ['segments without names or bytes', 'part([])', 2_000_000],
+    ['a kind of 9 MiB', "part([], kind='x' * 9_000_000)", 650],
+  ])('%s', { timeout: 120_000 }, async (_name, payload, count) => {
+    const outcome = await attack(
+      `one = ${payload}\ndef parts():\n    for _ in range(${count}): yield one\ninstead_of_saving(parts)`,
+      (session) => session.save(),
+    );
+    expect(outcome).toMatchObject({ code: 'KERNEL_PROTOCOL' });
+  });
+});
+
+describe('frames that no kernel sends', () => {
+  const died = (words: string) => ({
+    status: 'died',
+    death: { code: 'KERNEL_PROTOCOL', message: expect.stringContaining(words) },
+  });
+
+  test.each([
+    [
+      'questions with prompts of megabytes',
+      "ask = pack(('input', {'execution': 2, 'prompt': 'x' * 1_900_000, 'password': False, 'marks': (0, 0)}))\nfor n in range(1, 250): send(frame('c', n, ask))",
+      'prompt',
+    ],
+    [
+      'a bundle of 300,000 MIME types',
+      "send(frame('p', 2, pack({'data': {'a/%d' % n: '' for n in range(300_000)}, 'marks': (0, 0)})))",
+      'too many items',
+    ],
+    [
+      'a bundle of 101 MIME types',
+      "send(frame('p', 2, pack({'data': {'a/%d' % n: '' for n in range(101)}, 'marks': (0, 0)})))",
+      'MIME types',
+    ],
+    [
+      'a MIME type of megabytes',
+      "send(frame('p', 2, pack({'data': {'a' * 8_000_000: ''}, 'marks': (0, 0)})))",
+      'MIME type that is too long',
+    ],
+    [
+      'an error with a text of megabytes',
+      "send(frame('r', 2, pack({'status': 'error', 'error': {'name': 'E', 'message': 'x' * 20_000_000, 'traceback': ''}, 'marks': (0, 0)})))",
+      'message',
+    ],
+    ['keys of megabytes that are not expected', "send(frame('r', 2, pack({'x' * 20_000_000: 1})))", 'wrong shape'],
+    ['a call of megabytes', "send(frame('c', 9, pack(('tools.call', {'x': 'x' * 8_000_000}))))", 'a call of'],
+    [
+      'an integer of millions of digits',
+      "send(frame('r', 2, pack({'status': 'ok', 'repr': '', 'value': 1 << 8_000_000, 'marks': (0, 0)})))",
+      'integer',
+    ],
+  ])('%s', { timeout: 120_000 }, async (_name, code, words) => {
+    const outcome = await attack(`${code}\ntime.sleep(60)`);
+    expect(outcome).toMatchObject(died(words));
+    expect((outcome as { death: { message: string } }).death.message.length).toBeLessThan(1000);
+  });
+
+  test('a million displays of nothing: the result keeps a thousand', { timeout: 120_000 }, async () => {
+    const code = "one = frame('p', 2, pack({'data': {}, 'marks': (0, 0)})) * 1000\nfor _ in range(1000): send(one)";
+    const { displays, truncated } = (await attack(code)) as { displays: unknown[]; truncated: { displays: number } };
+    expect(displays).toHaveLength(1000);
+    expect(truncated.displays).toBe(999_000);
+  });
+
+  test('a frame that comes byte by byte takes no more memory than its bytes', { timeout: 120_000 }, async () => {
+    const code = `
+whole = frame('p', 2, pack({'data': {'text/plain': 'x' * 400_000}, 'marks': (0, 0)}))
+for at in range(len(whole)): os.write(control, whole[at:at + 1])`;
+    const { displays } = (await attack(code)) as { displays: unknown[] };
+    expect(displays).toHaveLength(1);
+  });
+});
+
+describe('events that nobody reads', () => {
+  /** The reader comes when the code is over. */
+  const readLate: Run = async (session, code) => {
+    const stream = session.stream(code, { timeoutMs: 3000 });
+    await session.run('1');
+    let last: ExecutionEvent | undefined;
+    for await (const event of stream) last = event;
+    return last;
+  };
+
+  test.each([
+    [
+      'questions that are taken back at once',
+      "ask = pack(('input', {'execution': 2, 'prompt': 'x' * 60_000, 'password': False, 'marks': (0, 0)}))\nfor n in range(1, 100_000): send(frame('c', n, ask) + frame('x', n))",
+    ],
+    ['displays', "for _ in range(500): display('x' * 1_900_000)"],
+    ['output', "for _ in range(500): print('x' * 1_900_000)"],
+  ])('%s', { timeout: 120_000 }, async (_name, code) => {
+    const last = await attack(code, undefined, { by: readLate });
+    expect(last).toMatchObject({ type: 'result', status: 'timeout' });
+  });
+});
+
+test('a session that asks for results of a gigabyte gets 32 MiB of each stream', { timeout: 120_000 }, async () => {
+  const code = "import sys\nfor _ in range(400): sys.stdout.write('x' * 1_000_000)\nNone";
+  const result = await attack(code, undefined, { settings: { outputLimitBytes: 1_073_741_824 } });
+  expect(result).toMatchObject({ status: 'ok', truncated: { stdoutBytes: expect.any(Number) } });
+  const { truncated } = result as { truncated: { stdoutBytes: number } };
+  // The end is cut a little late, so that it is not cut for each piece.
+  const kept = 400_000_000 - truncated.stdoutBytes;
+  expect(kept).toBeGreaterThanOrEqual(32 * 1024 * 1024);
+  expect(kept).toBeLessThan(32 * 1024 * 1024 + 65_536);
+});

@@ -1,0 +1,157 @@
+/** A server that its machine gives too little: processes, memory, room for temporary files, or a disk that answers. */
+
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { codeOf, endInOrder, pythonFlags, Tenant } from '../../faults/server/tenant.ts';
+import { Cella } from '../../support/cli/command.ts';
+import { ControlGroup } from '../../support/processes/control-groups.ts';
+import { templatesOf } from '../../support/processes/processes.ts';
+import { Served } from '../../support/servers/serve-process.ts';
+
+const flags = [...pythonFlags, '--grace', '1'];
+
+test('without room for another process a kernel is a named error, and starts when there is room', async () => {
+  using cella = new Cella();
+  await using group = new ControlGroup('pids');
+  const served = await Served.start(cella, flags, { around: group.around });
+  const before = await Tenant.of(served, 'before');
+  await before.run('kept = 1');
+  group.limitProcesses(1);
+  const fresh = await Tenant.of(served, 'fresh');
+  const refusal: unknown = await served
+    .ask(`POST /v1/sessions/${fresh.id}/execute`, { body: { code: '1' } })
+    .catch((error: unknown) => error);
+  // By whether a sandbox was begun ahead, it is the kernel or its sandbox that finds no room.
+  const message = expect.stringMatching(/(fork|clone into new namespaces): Resource temporarily unavailable/);
+  expect(refusal).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message });
+  expect(await before.run('kept')).toMatchObject({ value: 1 });
+  group.limitProcesses('max');
+  await expect.poll(() => fresh.run('6 * 7')).toMatchObject({ value: 42 });
+  for (const tenant of [before, fresh]) await tenant.check();
+  await endInOrder(served);
+});
+
+test('a server at the limit of its memory goes on, and loses nothing that was acknowledged', async () => {
+  using cella = new Cella();
+  await using group = new ControlGroup('memory');
+  // On a disk: what lies in memory would count as the server's.
+  const disk = mkdtempSync('/var/tmp/cella-memory-');
+  onTestFinished(() => rmSync(disk, { recursive: true }));
+  const script = `mount --bind '${disk}' '${cella.dataDir}'; exec "$@"`;
+  const around = [...group.around, 'unshare', '--mount', 'sh', '-ec', script, 'sh'];
+  group.limitMemory(400 * 1024 ** 2);
+  const served = await Served.start(cella, flags, { around });
+  const tenants = await Promise.all([1, 2, 3].map((n) => Tenant.of(served, `big-${n}`)));
+  await Promise.all(
+    tenants.map(async (tenant) => {
+      for (let n = 0; n < 20; n++) expect(await tenant.run("'x' * 900_000")).toMatchObject({ status: 'ok' });
+    }),
+  );
+  for (const tenant of tenants) await tenant.check();
+  expect(group.outOfMemoryKills).toBe(0);
+  await endInOrder(served);
+});
+
+// As one that waits for a disk that does not answer: not even SIGKILL ends it.
+test('processes that do not end when they are killed hold up neither their callers nor others nor the end', async () => {
+  using cella = new Cella();
+  const group = new ControlGroup('freezer');
+  onTestFinished(() => group[Symbol.asyncDispose]());
+  const served = await Served.start(cella, flags);
+  const [stuck, neighbour] = [await Tenant.of(served, 'stuck'), await Tenant.of(served, 'neighbour')];
+  await stuck.run('kept = 1');
+  await stuck.call('POST', '/save');
+  await neighbour.run('kept = 2');
+  const { kernel, supervisor } = await stuck.processes();
+  for (const pid of [kernel, supervisor]) group.add(pid);
+  await group.freeze();
+  const [answer, beside] = await Promise.all([
+    stuck.run('while True: pass', { timeoutMs: 1000 }),
+    neighbour.run('kept'),
+  ]);
+  expect(answer).toMatchObject({ status: 'timeout', death: { code: 'KERNEL_DIED' } });
+  expect(beside).toMatchObject({ value: 2 });
+  expect(await stuck.run('kept')).toMatchObject({ value: 1 });
+  await endInOrder(served);
+  await group.thaw();
+  const again = await Served.start(cella, flags);
+  for (const tenant of [stuck, neighbour]) await tenant.check(again);
+  await endInOrder(again);
+});
+
+test('a kernel that is frozen with names to save does not hold up the end, also after another one was', async () => {
+  using cella = new Cella();
+  const [first, second] = [new ControlGroup('freezer'), new ControlGroup('freezer')];
+  for (const group of [first, second]) onTestFinished(() => group[Symbol.asyncDispose]());
+  const served = await Served.start(cella, flags);
+  const freeze = async (tenant: Tenant, group: ControlGroup) => {
+    const { kernel, supervisor } = await tenant.processes();
+    for (const pid of [kernel, supervisor]) group.add(pid);
+    await group.freeze();
+  };
+  const [stuck, idle] = [await Tenant.of(served, 'stuck'), await Tenant.of(served, 'idle')];
+  await stuck.run('kept = 1');
+  await stuck.call('POST', '/save');
+  await freeze(stuck, first);
+  expect(await stuck.run('1', { timeoutMs: 1000 })).toMatchObject({ death: { code: 'KERNEL_DIED' } });
+  await first.thaw();
+  await idle.run('kept = 2');
+  await idle.call('POST', '/save');
+  await idle.run('kept = 3');
+  await freeze(idle, second);
+  await endInOrder(served);
+  await second.thaw();
+  const again = await Served.start(cella, flags);
+  for (const tenant of [stuck, idle]) await tenant.check(again);
+  // What could not be saved is lost, and what was saved before is there.
+  expect(await stuck.at(again).run('kept')).toMatchObject({ value: 1 });
+  expect(await idle.at(again).run('kept')).toMatchObject({ value: 2 });
+  await endInOrder(again);
+});
+
+test('too few processes for an ordinary user are named, and kernels start when there are enough', async () => {
+  using cella = new Cella();
+  // Of a user that has no other processes.
+  const user = String(randomInt(70_000, 2_000_000));
+  for (const folder of [cella.dataDir, cella.temporary]) execFileSync('chown', [`${user}:${user}`, folder]);
+  const as = ['setpriv', '--reuid', user, '--regid', user, '--clear-groups'];
+  const served = await Served.start(cella, flags, { around: as });
+  const before = await Tenant.of(served, 'before');
+  await before.run('kept = 1');
+  await before.call('POST', '/save');
+  const [program = '', ...words] = as;
+  const limit = (count: number) =>
+    execFileSync(program, [...words, 'prlimit', '--pid', String(served.pid), `--nproc=${count}:`]);
+  limit(1);
+  for (const { pid } of templatesOf(served.pid)) process.kill(pid, 'SIGKILL');
+  const fresh = await Tenant.of(served, 'fresh');
+  const refusal: unknown = await served
+    .ask(`POST /v1/sessions/${fresh.id}/execute`, { body: { code: '1' } })
+    .catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ code: 'TEMPLATE_FAILED', message: expect.stringContaining('ulimit -u') });
+  limit(4096);
+  await expect.poll(() => fresh.run('6 * 7')).toMatchObject({ value: 42 });
+  await expect.poll(() => before.run('kept')).toMatchObject({ value: 1 });
+  for (const tenant of [before, fresh]) await tenant.check();
+  await endInOrder(served);
+});
+
+test('a full folder for temporary files is no obstacle to kernels', async () => {
+  using cella = new Cella();
+  const script = `mount -t tmpfs -o size=16m,mode=1777 none '${cella.temporary}'; exec "$@"`;
+  const around = ['unshare', '--mount', 'sh', '-ec', script, 'sh'];
+  const served = await Served.start(cella, flags, { around });
+  const before = await Tenant.of(served, 'before');
+  await before.run('kept = 1');
+  const filler = join(`/proc/${served.pid}/root`, cella.temporary, 'filler');
+  spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k'], { stdio: 'ignore' });
+  expect(await before.run('kept')).toMatchObject({ value: 1 });
+  const fresh = await Tenant.of(served, 'fresh');
+  expect(await fresh.run('6 * 7')).toMatchObject({ value: 42 });
+  expect(await codeOf(served.ask('GET /ready'))).toBe('ok');
+  for (const tenant of [before, fresh]) await tenant.check();
+  await endInOrder(served);
+});

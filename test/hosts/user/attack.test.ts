@@ -1,0 +1,6 @@
+/** The hostile tenant on the host of an ordinary user. */
+
+import { attackTable } from '../../attack/row.ts';
+import { rows } from '../../attack/rows.ts';
+
+attackTable('user', rows);

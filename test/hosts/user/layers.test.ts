@@ -1,0 +1,7 @@
+/** An ordinary user's host that lacks a layer of isolation. */
+
+import { ANYWHERE, refusals, refusedAtAnyMoment, refusedFolders, USERS_HOST } from '../../faults/kernel/layers.ts';
+
+refusals([...ANYWHERE, ...USERS_HOST]);
+refusedAtAnyMoment();
+refusedFolders();

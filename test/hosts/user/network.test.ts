@@ -1,0 +1,11 @@
+/** The network of a sandbox that is a list of hosts, on an ordinary user's host. */
+
+import { describe, test } from 'vitest';
+import { attacksOnAList, hosts, reachesItsHosts } from '../../faults/kernel/network.ts';
+import { openSession } from '../../support/kernels/session.ts';
+
+describe('a list of hosts', () => {
+  const ports = hosts();
+  test('is what code reaches, and nothing else', () => reachesItsHosts(openSession, ports));
+  attacksOnAList(openSession, ports);
+});

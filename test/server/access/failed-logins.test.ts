@@ -1,0 +1,77 @@
+/** Wrong tokens and logins are slowed down for whoever sends them, and for nobody else. */
+
+import { request } from 'node:http';
+import { beforeEach, expect, it } from 'vitest';
+import type { AuditRecord } from '../../../src/protocol/access-models.ts';
+import { type CallOptions, Daemon } from '../../support/servers/server.ts';
+
+let daemon: Daemon;
+
+beforeEach(async () => {
+  daemon = await Daemon.start();
+  return async () => await daemon[Symbol.asyncDispose]();
+});
+
+const ATTEMPTS = 60;
+const secret = 'A'.repeat(43);
+const wrong = (id: number) => `cella_${'abcdefgh'.repeat(2).slice(0, 14)}${['aa', 'ab', 'ba', 'bb'][id % 4]}_${secret}`;
+
+it.each([
+  ['tokens', (n: number) => ['GET /v1/me', { token: wrong(n) }] as const],
+  ['headers that hold no token', () => ['GET /v1/me', { token: 'nothing like a token' }] as const],
+  ['cookies', () => ['GET /v1/me', { token: null, headers: { cookie: 'cella=wrong' } }] as const],
+  ['login codes', () => ['POST /login?code=wrong', { token: null }] as const],
+])(
+  'many wrong %s of one address are answered with 429, and say when to come again',
+  async (_, callOf: (n: number) => readonly [string, CallOptions]) => {
+    const statuses: number[] = [];
+    for (let count = 0; count < ATTEMPTS; count++) {
+      const { status, headers } = await daemon.call(...callOf(count));
+      statuses.push(status);
+      if (status === 429) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    }
+    expect(statuses[0]).toBe(401);
+    expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(ATTEMPTS / 4);
+    // Whoever has a good one is let in, from the same address too.
+    expect((await daemon.call('GET /v1/me')).status).toBe(200);
+    const { json } = await daemon.call<{ path: string }>('POST /v1/login-codes', { body: {} });
+    expect((await daemon.call(`POST /v1/login`)).status).toBe(200);
+    expect(json.path).toContain('/login?code=');
+  },
+);
+
+it('the socket in the data folder counts wrong tokens too', async () => {
+  const statusOf = () =>
+    new Promise<number>((resolve, reject) => {
+      const headers = { authorization: `Bearer ${wrong(0)}`, host: 'cella' };
+      request({ socketPath: daemon.facts.socketPath, path: '/v1/me', headers }, (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      })
+        .on('error', reject)
+        .end();
+    });
+  const statuses: number[] = [];
+  for (let count = 0; count < ATTEMPTS; count++) statuses.push(await statusOf());
+  expect(statuses[0]).toBe(401);
+  expect(statuses.at(-1)).toBe(429);
+});
+
+it('a viewer cannot fill the audit log with logins and tokens either', async () => {
+  const token = await daemon.user('vera', 'viewer');
+  const flood = async () => {
+    await Promise.all([
+      daemon.call('POST /v1/login', { token }),
+      daemon.call('POST /v1/login-codes', { token, body: {} }),
+      daemon.call('POST /v1/tokens', { token, body: { name: 'x', expiresInMs: 1 } }),
+      daemon.call('POST /v1/tokens', { token, body: { wrong: 'field' } }),
+      daemon.call('DELETE /v1/tokens/aaaaaaaaaaaaaaaa', { token }),
+      daemon.call('POST /v1/logout', { token }),
+    ]);
+  };
+  for (let count = 0; count < 100; count++) await flood();
+  const { json } = await daemon.call<{ entries: AuditRecord[] }>('GET /v1/audit?limit=1000');
+  const entries = json.entries.filter(({ userName }) => userName === 'vera');
+  expect(entries.length).toBeGreaterThan(10);
+  expect(entries.length).toBeLessThan(150);
+});

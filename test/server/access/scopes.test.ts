@@ -1,0 +1,115 @@
+/** What a token may is what its scopes say, whoever's it is; and what nobody may choose, and what goes by itself. */
+
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { OpenApiDocument } from '../../../src/server/http/openapi.ts';
+import { Daemon } from '../../support/servers/server.ts';
+
+let daemon: Daemon;
+let document: OpenApiDocument;
+
+beforeAll(async () => {
+  daemon = await Daemon.start({ sweepMs: 20 });
+  document = (await daemon.call<OpenApiDocument>('GET /openapi.json')).json;
+  await daemon.call('POST /v1/users', { body: { name: 'boss', role: 'admin' } });
+});
+
+const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;
+
+async function tokenOf(...scopes: string[]): Promise<string> {
+  const { json } = await daemon.call('POST /v1/tokens', { body: { name: 'bounded', user: 'boss', scopes } });
+  return String(json.token);
+}
+
+/** Those that the document calls an administrator's. */
+function adminRoutes(): string[] {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods)
+      .filter(([, { description }]) => description.includes('administrators'))
+      .map(([method]) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, 'some-name')}`),
+  );
+}
+
+describe('a token of an administrator', () => {
+  it.each([[['view']], [['use']], [['manage']], [['tokens']], [['view', 'tokens']], [['manage', 'tokens']]])(
+    'for %j is none for administration',
+    async (scopes) => {
+      const token = await tokenOf(...scopes);
+      expect((await daemon.call('GET /v1/me', { token })).json).toMatchObject({ role: 'admin' });
+      expect(adminRoutes().length).toBeGreaterThan(6);
+      for (const call of adminRoutes()) {
+        const body = call.startsWith('GET') ? {} : { body: { name: 'x' } };
+        const { status, json } = await daemon.call(call, { token, ...body });
+        expect.soft({ call, status, code: codeOf(json) }).toEqual({ call, status: 403, code: 'FORBIDDEN' });
+      }
+    },
+  );
+
+  it.each([
+    ['GET /v1/users/local', undefined],
+    ['GET /v1/tokens?user=local', undefined],
+    ['POST /v1/tokens', { name: 'x', user: 'local' }],
+    ['POST /v1/tokens', { name: 'x', scopes: ['admin'] }],
+    ['POST /v1/login-codes', { user: 'local' }],
+    ['POST /v1/sessions', { executor: 'in-process' }],
+    ['POST /v1/sessions', { sandbox: 'off' }],
+    ['POST /v1/sessions', { cwd: '/' }],
+    ['POST /v1/sessions', { sandbox: { network: 'host' } }],
+    ['POST /v1/sessions', { sandbox: { readable: ['/etc'] } }],
+  ])('without the scope admin does not get through %s %j', async (call, body) => {
+    const token = await tokenOf('manage', 'tokens');
+    const { status, json } = await daemon.call(call, { token, ...(body === undefined ? {} : { body }) });
+    expect({ status, code: codeOf(json) }).toEqual({ status: 403, code: 'FORBIDDEN' });
+  });
+
+  it.each([
+    [['view'], 403],
+    [['use'], 403],
+    [['tokens'], 403],
+    [['manage'], 201],
+  ])('for %j makes a session: %i', async (scopes, status) => {
+    const token = await tokenOf(...scopes);
+    expect((await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'own' } })).status).toBe(status);
+  });
+
+  it('without the scope tokens makes none, and without admin sees nobody else’s session', async () => {
+    const body = { name: 'x' };
+    expect((await daemon.call('POST /v1/tokens', { token: await tokenOf('manage'), body })).status).toBe(403);
+    const { id } = await daemon.session({ agentKey: 'of local' });
+    expect((await daemon.call(`GET /v1/sessions/${id}`, { token: await tokenOf('manage') })).status).toBe(404);
+  });
+
+  it('makes a login code for another that may no more than both of them', async () => {
+    await daemon.user('looker', 'viewer');
+    const { json } = await daemon.call('POST /v1/login-codes', {
+      token: await tokenOf('view', 'admin'),
+      body: { user: 'looker' },
+    });
+    const entered = await daemon.fetch(`POST ${String(json.path)}`, { token: null });
+    const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
+    const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });
+    expect(me.json).toMatchObject({ userName: 'looker', scopes: ['view'] });
+    await daemon.call('PATCH /v1/users/looker', { body: { disabled: true } });
+    expect((await daemon.call('POST /v1/login-codes', { body: { user: 'looker' } })).status).toBe(403);
+    expect((await daemon.call('POST /v1/login-codes', { body: { user: 'nobody' } })).status).toBe(404);
+  });
+});
+
+it('refuses an agent key that begins as those of users in storage do', async () => {
+  const { id } = await daemon.session({ agentKey: 'plain~key' });
+  for (const agentKey of ['~', '~x', '~boss~abcdefghijkl/x']) {
+    for (const call of ['POST /v1/sessions', `POST /v1/sessions/${id}/fork`]) {
+      const { status, json } = await daemon.call(call, { body: { agentKey } });
+      expect({ call, status, code: codeOf(json) }).toEqual({ call, status: 400, code: 'INVALID_REQUEST' });
+    }
+  }
+});
+
+it('removes what has expired by itself', async () => {
+  await daemon.call('POST /v1/tokens', { body: { name: 'short', expiresInMs: 1 } });
+  const names = async () => {
+    const { json } = await daemon.call<{ tokens: { name: string }[] }>('GET /v1/tokens');
+    return json.tokens.map(({ name }) => name);
+  };
+  await expect.poll(names, { timeout: 10_000 }).not.toContain('short');
+  expect(await names()).toContain('admin-token');
+});

@@ -1,0 +1,31 @@
+/** A server in a process of its own, on a Redis that others share: it tells where it is, and ends in good order by SIGTERM. */
+
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { serve } from '../../../src/server/serve.ts';
+import { shutdown } from '../../../src/session/shared-resources.ts';
+import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+
+const { dataDir, url, prefix, leaseMs, quotas } = JSON.parse(process.argv[3] ?? '');
+const storage = await RedisStorage.open(url, { prefix, leaseMs });
+await serve(
+  {
+    version: '0',
+    dataDir,
+    storage,
+    address: '127.0.0.1',
+    port: 0,
+    quotas,
+    rates: { perSecond: 100_000, burst: 100_000 },
+    log: { level: 'silent' },
+    session: { saveAfterMs: 20 },
+    graceMs: 5000,
+  },
+  once(process, 'SIGTERM'),
+  ({ url: address, adminTokenPath, socketPath }) => {
+    const token = readFileSync(adminTokenPath, 'utf8').trim();
+    writeFileSync(1, `${JSON.stringify({ url: address, token, socketPath, id: storage.locks.id })}\n`);
+  },
+);
+await shutdown();
+await storage.close();

@@ -1,0 +1,264 @@
+/** What the server does with files for a session: exactly what the code of that session can do, whatever the code does meanwhile. */
+
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { canRunDocker } from '../../support/docker/docker.ts';
+import { sharedEngineWithImage } from '../../support/docker/shared-docker.ts';
+import { scratchFolder } from '../../support/kernels/session.ts';
+import { shareCache } from '../../support/run/shared-cache.ts';
+import { Daemon } from '../../support/servers/server.ts';
+import { Server } from '../stalls/rows.ts';
+import { CANARY, filesOf, folderFor, hostileFiles, root, SWAPPING } from './hostile.ts';
+
+describe('in a sandbox', () => hostileFiles(() => Daemon.start()));
+
+describe.skipIf(!canRunDocker)('in a container', { timeout: 120_000 }, () => {
+  hostileFiles(
+    async () => {
+      const engine = await sharedEngineWithImage();
+      return await Daemon.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
+    },
+    { executor: 'container' },
+  );
+
+  it('does not begin in what code has put in the place of its folder meanwhile', async () => {
+    const engine = await sharedEngineWithImage();
+    const daemon = await Daemon.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
+    const [outer, elsewhere] = [await folderFor(1000, 'a', 'a/b'), await folderFor(1000, 'b')];
+    writeFileSync(join(elsewhere, 'b', 'canary'), CANARY);
+    writeFileSync(join(outer, 'a', 'b', 'canary'), 'mine');
+    const settings = { executor: 'container', cwd: join(outer, 'a', 'b') };
+    const inner = await Promise.all([0, 1, 2, 3].map((n) => daemon.session({ ...settings, agentKey: `inner ${n}` })));
+    const { id } = await daemon.session({ ...settings, agentKey: 'around', cwd: outer });
+    const begin = `${SWAPPING}
+os.symlink(${JSON.stringify(elsewhere)}, "l")
+swapping([("a", "l")], ".swap")`;
+    expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
+    for (const session of inner) {
+      const seen = await daemon.run(session.id, 'open("canary").read()');
+      expect(JSON.stringify(seen)).not.toContain(CANARY);
+    }
+  });
+});
+
+describe.runIf(root)('on a host that runs as root, below a named folder', () => {
+  it('the server can do what the code can, no more and no less', async () => {
+    const daemon = await Daemon.start();
+    const folder = await folderFor(1000);
+    const kinds: [name: string, uid: number, mode: number][] = [
+      ['own-600', 1000, 0o600],
+      ['own-000', 1000, 0o000],
+      ['own-444', 1000, 0o444],
+      ['root-600', 0, 0o600],
+      ['root-644', 0, 0o644],
+      ['root-666', 0, 0o666],
+      ['other-640', 1001, 0o640],
+    ];
+    const folders: [name: string, uid: number, mode: number][] = [
+      ['in-own-700', 1000, 0o700],
+      ['in-own-555', 1000, 0o555],
+      ['in-root-700', 0, 0o700],
+      ['in-root-755', 0, 0o755],
+      ['in-root-777', 0, 0o777],
+      ['in-root-1777', 0, 0o1777],
+    ];
+    const fill = () => {
+      execFileSync('rm', ['-rf', ...readdirSync(folder).map((name) => join(folder, name))]);
+      const put = (at: string, uid: number, mode: number) => {
+        writeFileSync(at, `text of ${at}`);
+        chownSync(at, uid, uid);
+        chmodSync(at, mode);
+      };
+      for (const [name, uid, mode] of kinds) put(join(folder, name), uid, mode);
+      for (const [name, uid, mode] of folders) {
+        mkdirSync(join(folder, name));
+        put(join(folder, name, 'mine'), 1000, 0o644);
+        put(join(folder, name, 'root'), 0, 0o600);
+        chownSync(join(folder, name), uid, uid);
+        chmodSync(join(folder, name), mode);
+      }
+    };
+    const { id } = await daemon.session({ cwd: folder });
+    const files = filesOf(daemon, id);
+    const setUp = `
+import os, uuid
+def can(work):
+    try:
+        work()
+        return True
+    except OSError:
+        return False
+def replace(at):
+    part = os.path.join(os.path.dirname(at), "part-" + uuid.uuid4().hex)
+    try:
+        open(part, "w").close()
+        os.rename(part, at)
+    finally:
+        if os.path.exists(part): os.unlink(part)
+`;
+    expect(await daemon.run(id, setUp)).toMatchObject({ status: 'ok' });
+    const paths = [...kinds.map(([name]) => name), ...folders.flatMap(([name]) => [`${name}/mine`, `${name}/root`])];
+    const works = {
+      read: { code: 'open(at).read()', api: (at: string) => files.read(at) },
+      write: { code: 'replace(at)', api: (at: string) => files.write(at, '') },
+      move: { code: 'os.rename(at, at + ".moved")', api: (at: string) => files.move(at, `${at}.moved`) },
+      delete: { code: 'os.unlink(at)', api: (at: string) => files.remove(at) },
+      list: {
+        code: 'os.listdir(os.path.dirname(at) or ".")',
+        api: (at: string) => files.list(at.includes('/') ? (at.split('/')[0] ?? '') : ''),
+      },
+      make: { code: 'os.mkdir(at + ".d")', api: (at: string) => files.make(`${at}.d`) },
+    };
+    for (const [name, { code, api }] of Object.entries(works)) {
+      fill();
+      const ran = await daemon.run(id, `print([at for at in ${JSON.stringify(paths)} if can(lambda: ${code})])`);
+      expect(ran).toMatchObject({ status: 'ok' });
+      fill();
+      const byApi: string[] = [];
+      for (const at of paths) if ((await api(at)).status < 300) byApi.push(at);
+      const byCode = JSON.parse(
+        String(JSON.stringify(ran))
+          .match(/\[[^\]]*\]\\n/)?.[0]
+          .slice(0, -2)
+          .replaceAll("'", '"') ?? 'null',
+      );
+      expect.soft({ [name]: byApi }).toEqual({ [name]: byCode });
+    }
+  });
+
+  it('a mount is not entered', async () => {
+    const daemon = await Daemon.start();
+    const folder = await folderFor(1000);
+    mkdirSync(join(folder, 'mounted'));
+    chownSync(join(folder, 'mounted'), 1000, 1000);
+    const { id } = await daemon.session({ cwd: folder });
+    expect(await daemon.run(id, '1')).toMatchObject({ status: 'ok' });
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777,uid=1000,gid=1000', 'cella-test', join(folder, 'mounted')]);
+    onTestFinished(() => void execFileSync('umount', [join(folder, 'mounted')]));
+    writeFileSync(join(folder, 'mounted', 'canary'), CANARY, { mode: 0o666 });
+    const files = filesOf(daemon, id);
+    expect((await files.read('mounted/canary')).text).not.toContain(CANARY);
+    expect(await files.list('mounted')).toMatchObject({ status: 200, json: { files: [] } });
+    await files.write('mounted/new', 'x');
+    await files.remove('mounted/canary');
+    await files.move('mounted/canary', 'stolen');
+    expect(readdirSync(join(folder, 'mounted'))).toEqual(['canary']);
+    expect(existsSync(join(folder, 'stolen'))).toBe(false);
+    // As by the code, what is written there lies below the mount.
+    expect(await daemon.run(id, 'import os; print(os.listdir("mounted"))')).toMatchObject({ status: 'ok' });
+  });
+
+  it('goes on where the process that reaches files was killed', async () => {
+    const daemon = await Daemon.start();
+    const { id } = await daemon.session({});
+    const files = filesOf(daemon, id);
+    expect((await files.write('a', 'x')).status).toBe(200);
+    const [broker] = brokers();
+    process.kill(Number(broker), 'SIGKILL');
+    expect((await files.read('a')).text).toBe('x');
+    expect(brokers()).toHaveLength(1);
+    expect(brokers()).not.toEqual([broker]);
+  });
+
+  it('needs no right to trace other processes', { timeout: 60_000 }, async () => {
+    const without = ['setpriv', '--bounding-set', '-sys_ptrace'];
+    const server = await Server.start(await scratchFolder(), without);
+    onTestFinished(() => server.end());
+    const ids = await Promise.all(
+      ['one', 'other'].map(async (agentKey) => {
+        const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey });
+        const code = 'open("a", "w").write("x")';
+        await server.json(`POST /v1/sessions/${id}/execute`, server.token, { code });
+        return id;
+      }),
+    );
+    const statuses = new Set<number>();
+    // While some are read, others change whose rights a thread has.
+    const read = async (id: string) => {
+      for (let round = 0; round < 100; round++) {
+        statuses.add(await server.discard('GET', `/v1/sessions/${id}/files/content?path=a`, server.token));
+        statuses.add(await server.discard('GET', `/v1/sessions/${id}/files?path=`, server.token));
+      }
+    };
+    await Promise.all(
+      Array.from({ length: 16 }, () => ids)
+        .flat()
+        .map(read),
+    );
+    expect(statuses).toEqual(new Set([200]));
+  });
+
+  it('nothing stays open of an upload whose folder has gone meanwhile', async () => {
+    const daemon = await Daemon.start();
+    const folder = await folderFor(1000);
+    const { id } = await daemon.session({ cwd: folder });
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const headers = { authorization: `Bearer ${daemon.token}` };
+    const path = `/v1/sessions/${id}/files/content?path=late`;
+    const answer = fetch(new URL(path, daemon.url), { method: 'PUT', headers, body: readable, duplex: 'half' });
+    const writer = writable.getWriter();
+    await writer.write(Buffer.from('begun'));
+    await expect.poll(() => readdirSync(folder).some((name) => name.endsWith('.part'))).toBe(true);
+    renameSync(folder, `${folder}-away`);
+    await writer.close();
+    expect((await answer).status).toBeGreaterThanOrEqual(200);
+    const held = () => {
+      const fds = `/proc/${brokers()[0]}/fd`;
+      return readdirSync(fds).filter((fd) => linkOf(join(fds, fd)).endsWith('.part'));
+    };
+    await expect.poll(held).toEqual([]);
+    expect(readdirSync(`${folder}-away`).filter((name) => name.endsWith('.part'))).toEqual([]);
+  });
+
+  it('watching tells nothing of a folder that the code may not read', async () => {
+    const daemon = await Daemon.start();
+    const folder = await folderFor(1000);
+    mkdirSync(join(folder, 'closed'), { mode: 0o700 });
+    const { id } = await daemon.session({ cwd: folder });
+    const over = new AbortController();
+    const answer = await daemon.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal });
+    const told: string[] = [];
+    const decoder = new TextDecoder();
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const read = async () => {
+      for await (const chunk of answer.body ?? []) {
+        told.push(decoder.decode(chunk, { stream: true }));
+        if (told.length === 1) {
+          writeFileSync(join(folder, 'closed', 'hidden-name'), 'x');
+          writeFileSync(join(folder, 'last'), 'x');
+        }
+        if (told.join('').includes('"last"')) resolve();
+      }
+    };
+    read().catch(() => {}); // it is cut below
+    await ended;
+    over.abort();
+    expect(told.join('')).not.toContain('hidden-name');
+    const closed = await daemon.call(`GET /v1/sessions/${id}/files/watch?path=closed`);
+    expect(closed.status).toBe(400);
+  });
+});
+
+function brokers(): string[] {
+  const found = execFileSync('pgrep', ['-P', String(process.pid), '-f', 'cella_kernel files'], { encoding: 'utf8' });
+  return found.trim().split('\n');
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return ''; // closed meanwhile
+  }
+}

@@ -1,0 +1,217 @@
+/** Clients that send far too much: bodies and frames without an end cost the server neither memory nor time. */
+
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import { Daemon } from '../../support/servers/server.ts';
+
+const GIGABYTE = 1024 ** 3;
+/** What is announced and never comes to its end. */
+const TERABYTE = 1024 * GIGABYTE;
+const PIECE = Buffer.alloc(256 * 1024, 'x');
+/** Of one body or message: a few of them are as much as a user may have under way. */
+const LARGEST = 1024 ** 2;
+
+let daemon: Daemon;
+let session: string;
+beforeAll(async () => {
+  daemon = await Daemon.start({ limits: { bodyBytes: LARGEST, frameBytes: LARGEST } });
+  session = (await daemon.session({ agentKey: 'flooded' })).id;
+  await daemon.run(session, 'kept = 1');
+});
+
+/** Sends a head and then more and more, as fast as it is taken, until the other side ends it. Gives what that answered. */
+async function flood(head: readonly string[], frame: (piece: Buffer) => Buffer = (piece) => piece): Promise<string> {
+  const { hostname, port, host } = new URL(daemon.url);
+  const socket = connect(Number(port), hostname);
+  let answer = '';
+  socket.on('data', (data) => {
+    answer += data;
+  });
+  socket.on('error', () => {}); // it is cut off while it sends
+  const closed = happens(socket, 'close');
+  const [first = '', ...rest] = head;
+  const headers = [`Host: ${host}`, `Authorization: Bearer ${daemon.token}`, ...rest];
+  socket.write(`${[first, ...headers].join('\r\n')}\r\n\r\n`);
+  await pour(socket, frame(PIECE), closed);
+  await closed;
+  return answer;
+}
+
+/** Whether or not there was an error before. */
+const happens = (socket: Socket, what: string) => new Promise((resolve) => socket.once(what, resolve));
+
+async function pour(socket: Socket, piece: Buffer, closed: Promise<unknown>): Promise<void> {
+  while (socket.writable) if (!socket.write(piece)) await Promise.race([happens(socket, 'drain'), closed]);
+}
+
+const chunked = (piece: Buffer) =>
+  Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')]);
+
+const path = () => `POST /v1/sessions/${session}/execute HTTP/1.1`;
+
+describe('a body of a gigabyte and more', () => {
+  it.each([
+    ['that says so', () => flood([path(), `Content-Length: ${TERABYTE}`])],
+    ['that does not say how long it is', () => flood([path(), 'Transfer-Encoding: chunked'], chunked)],
+    ['that nobody may send', () => flood(['POST /v1/nothing HTTP/1.1', `Content-Length: ${TERABYTE}`])],
+  ])('%s is refused before it is in memory, and not waited for', async (_what, send) => {
+    const before = process.memoryUsage().rss;
+    expect(await send()).toMatch(/^HTTP\/1\.1 4(13|04) /);
+    expect(process.memoryUsage().rss - before).toBeLessThan(GIGABYTE / 4);
+    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+  });
+});
+
+describe('bodies that are announced and never come', () => {
+  const waiting = (token: string, id: string) => {
+    const { hostname, port, host } = new URL(daemon.url);
+    const socket = connect(Number(port), hostname);
+    const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(`${data}`)));
+    socket.on('error', () => {}); // it is cut off while it sends
+    const head = [`POST /v1/sessions/${id}/execute HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${token}`];
+    socket.write(`${[...head, `Content-Length: ${LARGEST}`].join('\r\n')}\r\n\r\n`);
+    return { socket, answered };
+  };
+
+  it('take a bounded part of the memory from one user, and none from another', async () => {
+    const mallory = await daemon.user('mallory', 'member');
+    const { id: own } = await daemon.session({ agentKey: 'own' }, mallory);
+    const held = Array.from({ length: 24 }, () => waiting(mallory, own));
+    expect(await Promise.race(held.map(({ answered }) => answered))).toMatch(/^HTTP\/1\.1 429 /);
+    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+    for (const { socket } of held) socket.destroy();
+    const again = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: mallory });
+    await expect.poll(async () => (await again()).status).toBe(200);
+  });
+});
+
+describe('large bodies one after the other', () => {
+  it('count by their length, so that one user takes a bounded part of the server’s time, and others none', async () => {
+    const oscar = await daemon.user('oscar', 'member');
+    const { id: own } = await daemon.session({ agentKey: 'own' }, oscar);
+    // No code runs: they are refused when they were read, as they have a field that is none.
+    const body = { code: '1', none: 'x'.repeat(LARGEST * 0.9) };
+    const send = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body, token: oscar });
+    const statuses: number[] = [];
+    while (!statuses.includes(429) && statuses.length < 400) {
+      const some = await Promise.all(Array.from({ length: 8 }, send));
+      statuses.push(...some.map(({ status }) => status));
+    }
+    // 2000 requests of 16 KB may come at once.
+    expect(statuses.filter((status) => status === 400).length).toBeGreaterThan(30);
+    expect(statuses.length).toBeLessThan(400);
+    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+    const small = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: oscar });
+    await expect.poll(async () => (await small()).status).toBe(200);
+  });
+});
+
+describe('messages that never end', () => {
+  const follow = async (token: string, id: string) => {
+    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    const closed = new Promise<[number, string]>((resolve) =>
+      socket.once('close', (code, reason) => resolve([code, `${reason}`])),
+    );
+    await once(socket, 'open');
+    return { socket, closed };
+  };
+  /** A whole message is answered; it has as many bytes as are asked for. */
+  const answered = async ({ socket, closed }: Awaited<ReturnType<typeof follow>>, bytes = 0) => {
+    socket.send(JSON.stringify({ type: 'input', id: 'asked', request: 1, text: 'x'.repeat(bytes) }));
+    const answer = new Promise<string>((resolve) =>
+      socket.on('message', (data) => `${data}`.includes('asked') && resolve(JSON.parse(`${data}`).type)),
+    );
+    return await Promise.race([answer, closed]);
+  };
+
+  it('take a bounded part of the memory from one user over all WebSockets, and none from another', async () => {
+    const trudy = await daemon.user('trudy', 'member');
+    const { id: own } = await daemon.session({ agentKey: 'own' }, trudy);
+    const [quiet, other] = [await follow(trudy, own), await follow(daemon.token, session)];
+    const held = await Promise.all(Array.from({ length: 24 }, () => follow(trudy, own)));
+    for (const { socket } of held) for (let sent = 0; sent < 3; sent++) socket.send(PIECE, { fin: false });
+    expect(await Promise.race(held.map(({ closed }) => closed))).toEqual([
+      4429,
+      'messages without an end hold too much',
+    ]);
+    expect(held.filter(({ socket }) => socket.readyState === WebSocket.OPEN).length).toBeGreaterThan(12);
+    expect(await answered(other, LARGEST / 2)).toBe('error');
+    expect(await answered(quiet)).toBe('error');
+    for (const { socket } of held) socket.terminate();
+    const again = async () => {
+      const one = await follow(trudy, own);
+      const answer = await answered(one, LARGEST / 2);
+      one.socket.terminate();
+      return answer;
+    };
+    await expect.poll(again).toBe('error');
+    for (const { socket } of [quiet, other]) socket.terminate();
+  });
+});
+
+const laborious = `{"type":"ping","id":1,"code":"1","more":[${'{},'.repeat(300_000)}0]}`;
+
+it('a body of 300,000 parts is refused before anything is made of it', async () => {
+  const parse = vi.spyOn(JSON, 'parse');
+  const answered = await fetch(new URL(`/v1/sessions/${session}/execute`, daemon.url), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${daemon.token}` },
+    body: laborious,
+  });
+  const longest = Math.max(0, ...parse.mock.calls.map(([text]) => text.length));
+  parse.mockRestore();
+  expect(answered.status).toBe(413);
+  expect(longest).toBeLessThan(100_000);
+});
+
+describe('a WebSocket', () => {
+  it('is closed by a frame of 300,000 parts, and nothing is made of that', async () => {
+    const parse = vi.spyOn(JSON, 'parse');
+    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${session}/ws`, {
+      headers: { authorization: `Bearer ${daemon.token}` },
+    });
+    socket.on('open', () => socket.send(laborious));
+    const code = await new Promise((resolve) => socket.once('close', resolve));
+    const longest = Math.max(0, ...parse.mock.calls.map(([text]) => text.length));
+    parse.mockRestore();
+    expect(code).toBe(4400);
+    expect(longest).toBeLessThan(100_000);
+  });
+
+  it('is closed by the head of a frame of a gigabyte', async () => {
+    const upgrade = [
+      `GET /v1/sessions/${session}/ws HTTP/1.1`,
+      'Connection: Upgrade',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Version: 13',
+      `Sec-WebSocket-Key: ${Buffer.alloc(16).toString('base64')}`,
+    ];
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64BE(BigInt(GIGABYTE));
+    const head = Buffer.concat([Buffer.from([0x81, 0x80 | 127]), length, Buffer.alloc(4)]);
+    expect(await flood(upgrade, (piece) => Buffer.concat([head, piece]))).toContain('101 Switching');
+    expect(await daemon.run(session, 'kept')).toMatchObject({ value: 1 });
+  });
+});
+
+describe('a connection', () => {
+  it.each([
+    ['that speaks no HTTP', Buffer.from('\u0016\u0003\u0001 hello\r\n\r\n')],
+    ['with headers without an end', Buffer.from(`GET / HTTP/1.1\r\n${'x: y\r\n'.repeat(100_000)}`)],
+    ['with half a request', Buffer.from(`POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"a`)],
+  ])('%s ends with itself', async (_what, bytes) => {
+    const { hostname, port } = new URL(daemon.url);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => {}); // it is cut off
+    socket.resume();
+    const closed = happens(socket, 'close');
+    socket.write(bytes);
+    socket.end();
+    await closed;
+    expect(await daemon.run(session, 'kept')).toMatchObject({ value: 1 });
+  });
+});

@@ -1,0 +1,116 @@
+/** Tools, skills and artifacts in pages: no call looks through more than it gives, and clients follow them to the end. */
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { type Client, type ClientSession, connect } from '../../../src/client/index.ts';
+import { scratchFolder } from '../../support/kernels/session.ts';
+import { Daemon } from '../../support/servers/server.ts';
+
+/** More than fit into one page. */
+const COUNT = 1100;
+const KINDS = ['tools', 'skills', 'artifacts'] as const;
+const name = (number: number) => `thing_${String(number).padStart(5, '0')}`;
+const NAMES = Array.from({ length: COUNT }, (_, number) => name(number));
+
+type Thing = { readonly name: string };
+type Answer = Partial<Record<(typeof KINDS)[number], Thing[]>> & { readonly next?: string };
+
+let daemon: Daemon;
+let client: Client;
+let session: ClientSession;
+
+beforeAll(async () => {
+  const dataDir = await scratchFolder();
+  // As a person would put them there.
+  const texts = {
+    tools: (one: string) => [`${one}.yaml`, `name: ${one}\ndescription: Says so.\ncommand: [echo, hi]\n`],
+    skills: (one: string) => [`${one}.py`, 'async def run():\n    """Does it."""\n'],
+    artifacts: (one: string) => [one, 'x'],
+  };
+  for (const kind of KINDS) {
+    mkdirSync(join(dataDir, kind), { recursive: true });
+    for (const one of NAMES) {
+      const [file = '', text = ''] = texts[kind](one);
+      writeFileSync(join(dataDir, kind, file), text);
+    }
+  }
+  daemon = await Daemon.start({ dataDir });
+  client = await connect({ url: daemon.url, token: daemon.token });
+  session = await client.session((await daemon.session({ agentKey: 'pages' })).id);
+}, 120_000);
+afterAll(() => daemon?.[Symbol.asyncDispose]());
+
+describe.each(KINDS)('%s', (kind) => {
+  it('come in pages of at most a thousand, each with the place where the next begins', async () => {
+    const told: string[] = [];
+    const sizes: number[] = [];
+    const pageAfter = async (after: string): Promise<Answer> =>
+      (await daemon.call<Answer>(`GET /v1/sessions/${session.id}/${kind}?after=${after}`)).json;
+    for (let page = await pageAfter(''); ; page = await pageAfter(page.next ?? '')) {
+      told.push(...(page[kind] ?? []).map((one) => one.name));
+      sizes.push(page[kind]?.length ?? 0);
+      if (page.next === undefined) break;
+    }
+    expect(told).toEqual(NAMES);
+    expect(sizes).toEqual([1000, 100]);
+  });
+
+  it('come in pages of any size, and the last one names no place', async () => {
+    const place = `GET /v1/sessions/${session.id}/${kind}`;
+    const { json } = await daemon.call<Answer>(`${place}?limit=3&after=${name(4)}`);
+    expect(json).toMatchObject({ [kind]: [5, 6, 7].map((number) => ({ name: name(number) })), next: name(7) });
+    const last = await daemon.call<Answer>(`${place}?limit=3&after=${name(COUNT - 4)}`);
+    expect(last.json[kind]?.map((one) => one.name)).toEqual(NAMES.slice(-3));
+    expect(last.json).not.toHaveProperty('next');
+    for (const wrong of ['limit=0', 'limit=1001', 'limit=x']) {
+      expect((await daemon.call(`${place}?${wrong}`)).status).toBe(400);
+    }
+  });
+
+  it('are all there for a client, with a session and without one', async () => {
+    expect((await session[kind].list()).map((one: Thing) => one.name)).toEqual(NAMES);
+    expect((await client.things())[kind].map((one: Thing) => one.name)).toEqual(NAMES);
+    expect((await client.things(kind))[kind].map((one: Thing) => one.name)).toEqual(NAMES);
+  });
+});
+
+it('all things at once are a page of each; to go on takes a kind', async () => {
+  const { json } = await daemon.call<{ next: object; tools: Thing[] }>('GET /v1/things');
+  expect(json.next).toEqual({ tools: name(999), skills: name(999), artifacts: name(999) });
+  expect(json.tools).toHaveLength(1000);
+  const wrong = await daemon.call<{ error: { code: string } }>('GET /v1/things?after=x');
+  expect(wrong.json.error.code).toBe('INVALID_REQUEST');
+});
+
+it('code finds all artifacts, and what a session has just kept is told without it', async () => {
+  expect((await session.run('[one["name"] for one in artifacts.list()]')).value).toEqual(NAMES);
+  await session.run('skills.create("zz_new", "async def run(): pass"); artifacts.save("zz_new", 1)');
+  const { skills, artifacts } = await client.things();
+  expect([skills.at(-1)?.name, artifacts.at(-1)?.name]).toEqual(['zz_new', 'zz_new']);
+});
+
+it('more than the operator lets a user have are refused, with the setting that says so', async () => {
+  // Read when a session first needs it.
+  vi.stubEnv('CELLA_MAX_SKILLS', '2');
+  vi.stubEnv('CELLA_MAX_ARTIFACTS', '1');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const token = await daemon.user('few', 'member');
+  const { id } = await daemon.session({ agentKey: 'few' }, token);
+  const run = async (code: string) =>
+    (await daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code }, token })).json;
+  const skill = (one: string) => `skills.create("${one}", "async def run(): pass")`;
+  expect(
+    await run(`${skill('one')}; ${skill('two')}; artifacts.save("one", 1); artifacts.save("one", 2)`),
+  ).toMatchObject({
+    status: 'ok',
+  });
+  expect(JSON.stringify(await run(skill('three')))).toContain('CELLA_MAX_SKILLS');
+  expect(JSON.stringify(await run('artifacts.save("two", 1)'))).toContain('CELLA_MAX_ARTIFACTS');
+  const path = `PUT /v1/sessions/${id}/artifacts/two/content`;
+  const refused = await daemon.fetch(path, { body: 'x', token });
+  expect([refused.status, await refused.json()]).toMatchObject([
+    429,
+    { error: { code: 'QUOTA_EXCEEDED', details: { quota: 'artifacts', limit: 1 } } },
+  ]);
+});

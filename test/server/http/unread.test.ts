@@ -1,0 +1,146 @@
+/** Answers that nobody reads, or that are asked for in the wrong way: nothing of the server stays open for them. */
+
+import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { beforeAll, expect, test } from 'vitest';
+import { Daemon } from '../../support/servers/server.ts';
+import { until } from '../sessions/session-hosts.ts';
+
+let daemon: Daemon;
+let id = '';
+beforeAll(async () => {
+  daemon = await Daemon.start();
+  ({ id } = await daemon.session());
+  await daemon.run(id, 'open("empty", "w").close(); f = open("large", "wb"); f.truncate(256 << 20); f.close()');
+});
+
+/** The server runs in this process. */
+function isOpen(name: string): boolean {
+  return readdirSync('/proc/self/fd').some((fd) => targetOf(fd).endsWith(`/${name}`));
+}
+
+function targetOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return ''; // closed meanwhile
+  }
+}
+
+const content = (name: string): string => `/v1/sessions/${id}/files/content?path=${name}`;
+
+test('HEAD leaves no watch behind: the session can still be watched', async () => {
+  const path = `/v1/sessions/${id}/files/watch?path=`;
+  for (let n = 0; n < 40; n++) expect((await daemon.call(`HEAD ${path}`)).status).toBe(200);
+  const over = new AbortController();
+  expect((await daemon.fetch(`GET ${path}`, { signal: over.signal })).status).toBe(200);
+  over.abort();
+});
+
+test('of many that watch at once, no more get in than may', async () => {
+  const over = new AbortController();
+  const watching = Array.from({ length: 100 }, () =>
+    daemon.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal }),
+  );
+  const statuses = (await Promise.all(watching)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(32);
+  over.abort();
+  await until(
+    async () => (await daemon.call('GET /metrics')).text,
+    (text) => !/cella_clients\{kind="ndjson"\} [1-9]/.test(text),
+  );
+  // One that fails at once leaves its place.
+  for (let n = 0; n < 40; n++) {
+    expect((await daemon.call(`GET /v1/sessions/${id}/files/watch?path=none`)).status).toBe(404);
+  }
+});
+
+test('HEAD of events leaves no client behind', async () => {
+  const headers = { accept: 'application/x-ndjson' };
+  for (let n = 0; n < 10; n++) await daemon.call(`HEAD /v1/sessions/${id}/events`, { headers });
+  await until(
+    async () => (await daemon.call('GET /metrics')).text,
+    (text) => !/cella_clients\{kind="ndjson"\} [1-9]/.test(text),
+  );
+});
+
+test.each(['HEAD large', 'GET empty'])('%s leaves no file open', async (what) => {
+  const [method, name = ''] = what.split(' ');
+  for (let n = 0; n < 5; n++) await daemon.call(`${method} ${content(name)}`);
+  await until(
+    async () => isOpen(name),
+    (open) => !open,
+  );
+});
+
+test('a request for an upgrade where there is no WebSocket is refused, and its answer not gathered', async () => {
+  const asked = request(new URL(content('large'), daemon.url), {
+    headers: {
+      authorization: `Bearer ${daemon.token}`,
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+      'sec-websocket-version': '13',
+    },
+  });
+  const before = process.memoryUsage.rss();
+  const status = await new Promise<number | undefined>((resolve, reject) => {
+    asked.on('response', (answer) => {
+      answer.resume();
+      resolve(answer.statusCode);
+    });
+    asked.on('error', reject);
+    asked.end();
+  });
+  expect(status).toBe(400);
+  expect(process.memoryUsage.rss() - before).toBeLessThan(128 << 20);
+});
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
+
+/** What this process holds, which is the server's too, without what nobody needs any more. */
+function held(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+const UPGRADE = [
+  ...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+  `Sec-WebSocket-Key: ${Buffer.alloc(16).toString('base64')}`,
+];
+
+/** One that asks, and reads nothing of what it is told but the first of it. */
+async function unread(path: string, headers: readonly string[]): Promise<Disposable> {
+  const { hostname, port, host } = new URL(daemon.url);
+  const socket = connect(Number(port), hostname);
+  const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${daemon.token}`, ...headers];
+  socket.write(`${head.join('\r\n')}\r\n\r\n`);
+  const [first] = await once(socket, 'data');
+  socket.pause();
+  expect(String(first)).toMatch(/^HTTP\/1\.1 (101|200) /);
+  return { [Symbol.dispose]: () => socket.destroy() };
+}
+
+test.each([
+  ['a WebSocket', 'ws', UPGRADE],
+  ['a stream of lines', 'events', ['Accept: application/x-ndjson']],
+  ['server-sent events', 'events', ['Accept: text/event-stream']],
+])('what is told on %s is not gathered for clients that do not read it', async (_name, path, headers) => {
+  const { id: much } = await daemon.session({ agentKey: 'much' });
+  await daemon.run(much, '1');
+  // In all 35 MB: more than the buffers of a connection hold, a few times over.
+  const tell = () => daemon.run(much, 'for i in range(35): display("x" * 200_000)');
+  for (let cell = 0; cell < 4; cell++) await tell();
+  using clients = new DisposableStack();
+  const before = held();
+  for (let n = 0; n < 10; n++) clients.use(await unread(`/v1/sessions/${much}/${path}`, headers));
+  await tell();
+  expect(held() - before).toBeLessThan(80_000_000);
+  await daemon.call(`DELETE /v1/sessions/${much}`);
+});

@@ -1,0 +1,55 @@
+/** What sessions leave behind: nothing of it keeps a server from starting. */
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../../support/kernels/attack-code.ts';
+import { scratchFolder } from '../../support/kernels/session.ts';
+import { Daemon } from '../../support/servers/server.ts';
+import { deepLeftovers } from './leftovers.ts';
+
+deepLeftovers(5000, async () => {
+  const folder = await scratchFolder();
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=700', 'cella-test', folder]);
+  onTestFinished(() => void execFileSync('umount', ['-l', folder]));
+  return folder;
+});
+
+it('that cannot be removed keep no server from starting, and what is mounted there stays', async () => {
+  const [dataDir, outside] = [await scratchFolder(), await scratchFolder()];
+  writeFileSync(join(outside, 'canary'), 'kept');
+  const before = await Daemon.start({ dataDir });
+  const { id } = await before.session({ agentKey: 'mounted' });
+  expect(await before.run(id, 'import os; os.mkdir("mount")')).toMatchObject({ status: 'ok' });
+  const agents = join(dataDir, 'agents');
+  const [folder = ''] = readdirSync(agents);
+  execFileSync('mount', ['--bind', outside, join(agents, folder, 'workspace', 'mount')]);
+  const unmount = () => {
+    for (const name of readdirSync(agents)) {
+      execFileSync('umount', ['-q', join(agents, name, 'workspace', 'mount')], { stdio: 'ignore' });
+    }
+  };
+  onTestFinished(() => {
+    try {
+      unmount();
+    } catch {
+      // it was unmounted before
+    }
+  });
+  expect((await before.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+  await before[Symbol.asyncDispose]();
+  expect(readdirSync(outside)).toEqual(['canary']);
+  const after = await Daemon.start({ dataDir });
+  expect((await after.call('GET /ready')).status).toBe(200);
+  await after[Symbol.asyncDispose]();
+  expect(readdirSync(outside)).toEqual(['canary']);
+  unmount();
+  mkdirSync(join(agents, '.removed-by-nobody'));
+  await using _last = await Daemon.start({ dataDir });
+  await eventually(
+    () => readdirSync(agents),
+    (names) => names.length === 0,
+    5000,
+  );
+});

@@ -1,0 +1,38 @@
+/** The server with Redis as its storage: sessions, users and events are there after a restart, wherever it runs. */
+
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+import { scratchFolder } from '../../support/kernels/session.ts';
+import { RedisServer } from '../../support/servers/redis.ts';
+import { Daemon } from '../../support/servers/server.ts';
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await RedisServer.start();
+});
+afterAll(() => redis[Symbol.asyncDispose]());
+
+it('goes on after a restart with the same sessions, users, tokens and events', async () => {
+  const dataDir = await scratchFolder();
+  const open = () => RedisStorage.open(redis.url, { prefix: 'served' });
+  let token = '';
+  let id = '';
+  let before: unknown;
+  {
+    await using storage = await open();
+    await using daemon = await Daemon.start({ dataDir, storage });
+    token = await daemon.user('ada', 'member');
+    id = (await daemon.session({ agentKey: 'one' }, token)).id;
+    const run = await daemon.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: 'x = 41; print(x)' } });
+    expect(run.json).toMatchObject({ status: 'ok', stdout: '41\n' });
+    before = (await daemon.call<{ events: unknown[] }>(`GET /v1/sessions/${id}/events`)).json.events.slice(0, 4);
+  }
+  await using storage = await open();
+  await using daemon = await Daemon.start({ dataDir, storage });
+  expect((await daemon.call(`GET /v1/sessions/${id}`, { token })).json).toMatchObject({ id, state: 'hibernated' });
+  const run = await daemon.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: 'x + 1' } });
+  expect(run.json).toMatchObject({ value: 42 });
+  const { events } = (await daemon.call<{ events: { seq: number }[] }>(`GET /v1/sessions/${id}/events`)).json;
+  expect(events.slice(0, 4)).toEqual(before);
+  expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));
+});

@@ -1,0 +1,124 @@
+/** A rule for "exactly this again" allows what was shown, and nothing that differs in anything that the call does. */
+
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { agentRuleTarget } from '../../../src/server/permissions/permission-rules.ts';
+import { SAY } from '../../support/servers/approved-tool.ts';
+import { connectTo } from '../../support/servers/client.ts';
+import { Daemon } from '../../support/servers/server.ts';
+
+const server = createServer((_request, response) => response.end('done'));
+let daemon: Daemon;
+let own: string;
+let made = 0;
+
+const definition = (more = '') => `name: web
+description: Calls the test's server
+type: http
+method: POST
+url: http://127.0.0.1:${(server.address() as AddressInfo).port}/
+headers: { x-target: "{target}" }
+body: { text: "{text}" }
+parameters: { target: { required: true }, text: { required: true } }
+requires_approval: true
+${more}`;
+
+async function putTool(yaml: string): Promise<void> {
+  const { status, text } = await daemon.call(`POST /v1/sessions/${own}/tools`, { body: { yaml, replace: true } });
+  if (status >= 300) throw new Error(text);
+}
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  daemon = await Daemon.start();
+  own = (await daemon.session({ agentKey: 'own' })).id;
+  await putTool(definition());
+});
+afterAll(() => server.close());
+
+/** Runs code in a session where somebody is there, who decides what is asked. Gives how often that was, and what came of it. */
+async function run(session: string, code: string, decision: object, token = daemon.token) {
+  const client = await connectTo(daemon, 'url');
+  let asked = 0;
+  const attending = await client.session(session, {
+    approve: async () => {
+      const { json } = await daemon.call<{ permissions: { id: string }[] }>(
+        `GET /v1/sessions/${session}/permissions?state=pending`,
+      );
+      // What a rule has allowed is told as well, and waits for nobody.
+      const [waiting] = json.permissions;
+      if (!waiting) return undefined;
+      asked++;
+      await daemon.call(`POST /v1/sessions/${session}/permissions/${waiting.id}`, { body: decision });
+      return undefined;
+    },
+  });
+  const { json } = await daemon.call(`POST /v1/sessions/${session}/execute`, { body: { code }, token });
+  await attending.close();
+  return { asked, status: json.status };
+}
+
+const newSession = async () => (await daemon.session({ agentKey: `rules ${made++}` })).id;
+const call = (target: string, text: string) => `tools.web(target=${JSON.stringify(target)}, text=${text})`;
+const always = { decision: 'allow', scope: 'session' };
+const deny = { decision: 'deny' };
+
+describe('a rule for exactly this again', () => {
+  it('holds for the same call, and not where a header is another', async () => {
+    const id = await newSession();
+    expect(await run(id, call('staging', '"x"'), always)).toEqual({ asked: 1, status: 'ok' });
+    expect(await run(id, call('staging', '"x"'), deny)).toEqual({ asked: 0, status: 'ok' });
+    expect(await run(id, call('production', '"x"'), deny)).toEqual({ asked: 1, status: 'error' });
+  });
+
+  it('does not hold where a long body differs at its beginning, its middle or its end', async () => {
+    const id = await newSession();
+    const body = (at: number) => `"a" * ${at} + "b" + "a" * ${20_000 - at}`;
+    expect(await run(id, call('x', body(0)), always)).toEqual({ asked: 1, status: 'ok' });
+    expect(await run(id, call('x', body(0)), deny)).toEqual({ asked: 0, status: 'ok' });
+    for (const at of [1, 10_000, 20_000]) {
+      expect(await run(id, call('x', body(at)), deny)).toEqual({ asked: 1, status: 'error' });
+    }
+  });
+
+  it('does not hold after the definition of the tool has changed', async () => {
+    const id = await newSession();
+    await run(id, call('staging', '"x"'), always);
+    await putTool(definition('timeout: 7'));
+    expect(await run(id, call('staging', '"x"'), deny)).toEqual({ asked: 1, status: 'error' });
+    await putTool(definition());
+    expect(await run(id, call('staging', '"x"'), deny)).toEqual({ asked: 0, status: 'ok' });
+  });
+
+  it('of the one who runs a cell is not for code that somebody else has left in the session', async () => {
+    await putTool(SAY);
+    const bob = await daemon.user('bob', 'member');
+    const ann = await daemon.user('ann', 'member');
+    await daemon.call('POST /v1/permission-rules', { token: bob, body: { tool: 'tools.say', pattern: 'echo hi' } });
+    const shares = [{ user: 'bob', right: 'use' }];
+    const { id } = await daemon.session({ agentKey: 'shared', shares }, ann);
+    const plant = 'import builtins\nreal = sum\nbuiltins.sum = lambda it: (tools.say("hi"), real(it))[1]';
+    await daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code: plant }, token: ann });
+    expect(await run(id, 'sum([1])', deny, bob)).toEqual({ asked: 1, status: 'error' });
+    // In a session of his own it is.
+    const his = await daemon.session({ agentKey: 'his' }, bob);
+    const { json } = await daemon.call(`POST /v1/sessions/${his.id}/execute`, {
+      ...{ body: { code: 'tools.say("hi")' }, token: bob },
+    });
+    expect(json).toMatchObject({ status: 'ok' });
+  });
+});
+
+describe('what a rule for an agent’s tool is about', () => {
+  it.each([
+    ['Bash', { command: 'ls', description: 'x', timeout: 5 }, 'ls'],
+    ['Bash', { command: 'ls', run_in_background: true }, '{"command":"ls","run_in_background":true}'],
+    ['Bash', { command: 'ls', dangerouslyDisableSandbox: true }, '{"command":"ls","dangerouslyDisableSandbox":true}'],
+    ['Bash', { command: 'ls', run_in_background: false }, 'ls'],
+    ['Write', { file_path: '/a/b', content: 'x' }, '/a/b'],
+    ['Write', { file_path: '/a/b', mode: '0777' }, '{"file_path":"/a/b","mode":"0777"}'],
+  ])('%s %j: %s', (tool, input, text) => {
+    expect(agentRuleTarget({ tool, summary: '', input })?.text).toBe(text);
+  });
+});

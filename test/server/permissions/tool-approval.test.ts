@@ -1,0 +1,169 @@
+/** Tools that require approval, in sessions of a server: who is asked, whose answer counts, and when it is a no. */
+
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { ClientSession, UseOptions } from '../../../src/client/index.ts';
+import { SAY } from '../../support/servers/approved-tool.ts';
+import { connectTo, sharedDaemon } from '../../support/servers/client.ts';
+import type { Daemon } from '../../support/servers/server.ts';
+
+type Attend = NonNullable<UseOptions['approve']>;
+
+let daemon: Daemon;
+beforeAll(async () => {
+  daemon = await sharedDaemon();
+  const { id } = await daemon.session({ agentKey: 'approvals' });
+  await daemon.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
+});
+
+let made = 0;
+const newSession = async (settings: Record<string, unknown> = {}) =>
+  (await daemon.session({ agentKey: `approvals ${made++}`, ...settings })).id;
+
+const attending = async (id: string, approve?: Attend): Promise<ClientSession> => {
+  const client = await connectTo(daemon, 'url');
+  return await client.session(id, approve === undefined ? {} : { approve });
+};
+
+/** Answers when it is told to. */
+function person() {
+  const asked = Promise.withResolvers<Parameters<Attend>[0]>();
+  const answer = Promise.withResolvers<Awaited<ReturnType<Attend>>>();
+  const approve: Attend = (request) => {
+    asked.resolve(request);
+    return answer.promise;
+  };
+  return { approve, asked: asked.promise, answer: answer.resolve };
+}
+
+const say = 'tools.say("hi").strip()';
+
+async function answersIn(session: ClientSession): Promise<unknown[]> {
+  const { events } = await session.eventPage();
+  return events.filter(({ type }) => type === 'permission_resolved');
+}
+
+describe('a tool that requires approval', () => {
+  it('is refused at once where nobody attends', async () => {
+    const session = await attending(await newSession());
+    const { error } = await session.run(say);
+    expect(error).toMatchObject({ name: expect.stringMatching(/Permission/) });
+    expect(error?.message).toContain('nobody is there to ask');
+    expect(await answersIn(session)).toEqual([]);
+  });
+
+  it('runs when a person says yes, who is told exactly what it would do', async () => {
+    const id = await newSession();
+    const { approve, asked, answer } = person();
+    const session = await attending(id, approve);
+    const running = session.run(say);
+    expect(await asked).toMatchObject({ tool: 'say', arguments: { words: ['hi'] }, summary: 'echo hi' });
+    answer(true);
+    expect(await running).toMatchObject({ status: 'ok', value: 'hi' });
+    const { events } = await session.eventPage();
+    const started = events.find(({ type }) => type === 'execution_started');
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: 'permission_requested', execution: Object(started).execution }),
+    );
+    expect(await answersIn(session)).toMatchObject([{ outcome: 'allowed', by: 'local' }]);
+  });
+
+  it('takes the first answer, and tells the others', async () => {
+    const id = await newSession();
+    const [fast, slow] = [person(), person()];
+    const session = await attending(id, fast.approve);
+    await attending(id, slow.approve);
+    const running = session.run(say);
+    const [, { signal }] = await Promise.all([fast.asked, slow.asked]);
+    const told = new Promise((resolve) => signal.addEventListener('abort', resolve));
+    fast.answer({ allowed: false, reason: 'not today' });
+    expect((await running).error?.message).toContain('not today');
+    await told;
+    const { events } = await session.eventPage();
+    const { id: approval } = Object(events.find(({ type }) => type === 'permission_requested'));
+    const late = await daemon.call(`POST /v1/sessions/${id}/permissions/${approval}`, { body: { decision: 'allow' } });
+    expect(late).toMatchObject({
+      status: 409,
+      json: { error: { code: 'ALREADY_RESOLVED', details: { outcome: 'denied', by: 'local', reason: 'not today' } } },
+    });
+    expect(await answersIn(session)).toMatchObject([{ outcome: 'denied', reason: 'not today' }]);
+  });
+
+  it('is refused where all leave it to others, or have gone', async () => {
+    const id = await newSession();
+    const session = await attending(id, async () => undefined);
+    expect((await session.run(say)).error?.message).toContain('nobody is there to ask');
+    const { approve, asked } = person();
+    const other = await attending(id, approve);
+    const running = session.run(say);
+    await asked;
+    await other.close();
+    expect((await running).error?.message).toContain('nobody is there to ask');
+  });
+
+  it('is refused where nobody answers in time, or the code waits no more', async () => {
+    const session = await attending(await newSession({ inputTimeoutMs: 100 }), person().approve);
+    expect((await session.run(say)).error?.message).toContain('nobody answered within 0.1 s');
+    const { approve, asked } = person();
+    const patient = await attending(await newSession(), approve);
+    const running = patient.run(say);
+    const { signal } = await asked;
+    const told = new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await patient.interrupt();
+    expect((await running).status).toBe('interrupted');
+    await told;
+    expect(await answersIn(patient)).toMatchObject([{ outcome: 'cancelled' }]);
+  });
+
+  it('asks nobody about what is too long to be read', async () => {
+    const { approve } = person();
+    const session = await attending(await newSession(), approve);
+    const { error } = await session.run('tools.say("x" * 100_000)');
+    expect(error?.message).toContain('too long to be shown');
+  });
+
+  it('is called by who allows it with the call, and the code of a kernel cannot', async () => {
+    const session = await attending(await newSession());
+    expect(await session.tools.call('say', {}, { positional: ['hi'], approved: true })).toBe('hi\n');
+    await expect(session.tools.call('say', {}, { positional: ['hi'] })).rejects.toMatchObject({
+      code: 'APPROVAL_REFUSED',
+    });
+    const { status } = await session.run('tools.say("hi", approved=True)');
+    expect(status).toBe('error');
+  });
+
+  it('is asked about where its session is a fork, of those who attend the fork', async () => {
+    const parent = person();
+    const session = await attending(await newSession(), parent.approve);
+    await session.run('x = 1');
+    const forked = await session.fork({ agentKey: `approvals fork ${made++}` });
+    expect((await forked.run(say)).error?.message).toContain('nobody is there to ask');
+    const attended = await attending(forked.id, async () => true);
+    expect(await attended.run(say)).toMatchObject({ value: 'hi' });
+  });
+
+  it('is answered in its own session alone', async () => {
+    const [id, other] = [await newSession(), await newSession()];
+    const { approve, asked, answer } = person();
+    const session = await attending(id, approve);
+    const running = session.run(say);
+    await asked;
+    const { events } = await session.eventPage();
+    const { id: approval } = Object(events.find(({ type }) => type === 'permission_requested'));
+    const elsewhere = await daemon.call(`POST /v1/sessions/${other}/permissions/${approval}`, {
+      body: { decision: 'allow' },
+    });
+    expect(elsewhere).toMatchObject({ status: 404, json: { error: { code: 'NOT_FOUND' } } });
+    answer(false);
+    expect(await running).toMatchObject({ status: 'error' });
+  });
+
+  it('cannot be answered by who may only look', async () => {
+    const id = await newSession({ shares: [{ role: 'viewer', right: 'view' }] });
+    const token = await daemon.user('looker', 'viewer');
+    const answer = `POST /v1/sessions/${id}/permissions/prm_0000000000000000`;
+    expect(await daemon.call(answer, { token, body: { decision: 'allow' } })).toMatchObject({ status: 403 });
+    const { connect } = await import('../../../src/client/index.ts');
+    await using client = await connect({ url: daemon.url, token });
+    await expect(client.session(id, { approve: async () => true })).rejects.toMatchObject({ code: 'FORBIDDEN' });
+  });
+});

@@ -1,0 +1,228 @@
+/** What one user may take of a server: every quota ends in a 429 that says which it is and when to come back. */
+
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { hostMcp } from '../../../src/mcp/hosted-session.ts';
+import { textOf } from '../../mcp/client.ts';
+import { type Answer, Daemon } from '../../support/servers/server.ts';
+
+let daemon: Daemon;
+beforeAll(async () => {
+  daemon = await Daemon.start({
+    membersMay: ['in-process'],
+    mcp: async (session) => hostMcp({ ...session, version: '0' }),
+    // An agent that talks much.
+    agents: {
+      run: async ({ id: turn, saveTranscript: keepTranscript }) => {
+        await keepTranscript(turn, 'x'.repeat(4_000_000));
+        return { status: 'completed', conversation: turn };
+      },
+    },
+  });
+});
+
+const limits = (memoryMb: number) => ({ limits: { memoryMb } });
+
+async function bounded(name: string, quotas: Record<string, number>) {
+  const token = await daemon.user(name, 'member');
+  await daemon.call(`PATCH /v1/users/${name}`, { body: { quotas } });
+  const call = (what: string, body?: unknown) => daemon.call(what, { token, body });
+  return {
+    token,
+    call,
+    session: async (agentKey: string, more = {}) => (await daemon.session({ agentKey, ...more }, token)).id,
+    run: (id: string, code = '1') => call(`POST /v1/sessions/${id}/execute`, { code }),
+  };
+}
+
+function expectOver({ status, json, headers }: Answer, quota: string): void {
+  expect({ status, ...(json.error as object) }).toMatchObject({
+    status: 429,
+    code: 'QUOTA_EXCEEDED',
+    details: { quota, retryAfterMs: expect.any(Number) },
+  });
+  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+}
+
+it('sessions, also of many that are made at once and of forks; what is there already is found', async () => {
+  const { session, call } = await bounded('sessions', { sessions: 2 });
+  const made = await Promise.all(['1', '2', '3', '4'].map((agentKey) => call('POST /v1/sessions', { agentKey })));
+  expect(made.map(({ status }) => status).toSorted()).toEqual([201, 201, 429, 429]);
+  const [there] = made.filter(({ status }) => status === 201);
+  expect(await session(String(there?.json.agentKey))).toBe(there?.json.id);
+  expectOver(await call('POST /v1/sessions', { agentKey: 'more' }), 'sessions');
+  expectOver(await call(`POST /v1/sessions/${there?.json.id}/fork`, { agentKey: 'fork' }), 'sessions');
+  await daemon.call('PATCH /v1/users/sessions', { body: { quotas: { sessions: 3 } } });
+  const more = await session('more');
+  expectOver(await call('POST /v1/sessions', { agentKey: 'yet more' }), 'sessions');
+  await call(`DELETE /v1/sessions/${more}`);
+  await session('yet more');
+});
+
+it('live kernels, and of two that begin at once one', async () => {
+  const { session, run, call } = await bounded('kernels', { liveKernels: 1 });
+  const [one, two] = [await session('1'), await session('2')];
+  const both = await Promise.all([run(one), run(two)]);
+  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 429]);
+  const [awake, asleep] = both[0].status === 200 ? [one, two] : [two, one];
+  expectOver(await run(asleep), 'liveKernels');
+  expectOver(await call(`POST /v1/sessions/${awake}/fork`, { agentKey: 'fork' }), 'liveKernels');
+  expect((await call(`POST /v1/sessions/${awake}/hibernate`)).status).toBe(204);
+  expect((await run(asleep)).status).toBe(200);
+});
+
+it('memory, also of a kernel that lives and is to have more', async () => {
+  const { session, run, call } = await bounded('memory', { memoryMb: 1500 });
+  const [one, two] = [await session('1', limits(1000)), await session('2', limits(1000))];
+  expect((await run(one)).status).toBe(200);
+  expectOver(await run(two), 'memoryMb');
+  expectOver(await call(`PATCH /v1/sessions/${one}`, limits(2000)), 'memoryMb');
+  expect((await call(`PATCH /v1/sessions/${one}`, limits(400))).status).toBe(200);
+  expect((await run(one)).status).toBe(200);
+  expect((await run(two)).status).toBe(200);
+});
+
+it('executions a minute, over REST and over MCP together', async () => {
+  const { token, session, run } = await bounded('executions', { executionsPerMinute: 2 });
+  const id = await session('1');
+  expect((await run(id, 'x = 1')).status).toBe(200);
+  const client = new Client({ name: 'test', version: '1' });
+  const url = new URL(`/v1/sessions/${id}/mcp`, daemon.url);
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
+  const again = () => client.callTool({ name: 'run_code', arguments: { code: 'x + 1' } });
+  expect(textOf(await again())).toContain('2');
+  const refused = await again();
+  expect(refused.isError).toBe(true);
+  expect(textOf(refused)).toContain('executions a minute');
+  await client.close();
+  expectOver(await run(id), 'executionsPerMinute');
+});
+
+it('storage, with files that are sent and files that code has written', async () => {
+  const { session, run, call, token } = await bounded('storage', { storageBytes: 3_000_000 });
+  const id = await session('1');
+  const write = (bytes: number) => {
+    const path = `PUT /v1/sessions/${id}/files/content?path=f`;
+    return daemon.call(path, { token, body: 'x'.repeat(bytes) });
+  };
+  expect((await write(1000)).status).toBe(200);
+  expectOver(await write(5_000_000), 'storageBytes');
+  const other = await bounded('written', {});
+  const theirs = await other.session('1');
+  await other.run(theirs, 'open("f", "wb").write(b"x" * 5_000_000)');
+  await daemon.call('PATCH /v1/users/written', { body: { quotas: { storageBytes: 3_000_000 } } });
+  expectOver(await other.run(theirs), 'storageBytes');
+  expect((await run(id)).status).toBe(200);
+  expect((await call('GET /v1/sessions')).status).toBe(200);
+});
+
+it.runIf(process.getuid?.() === 0).each([
+  ['open', 'held = open("f", "wb"); held.write(b"x" * 5_000_000); held.flush(); os.unlink("f")'],
+  [
+    'mapped, by a process that hides itself',
+    `import ctypes, mmap
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+with open("f", "w+b") as file:
+    file.write(b"x" * 5_000_000)
+    file.flush()
+    held = mmap.mmap(file.fileno(), 0)
+os.unlink("f")`,
+  ],
+])('storage, with files that have no name any more: %s', async (how, code) => {
+  const user = `unlinked-${how.slice(0, 4)}`;
+  const { session, run } = await bounded(user, {});
+  const id = await session('1');
+  expect((await run(id, `import os\n${code}`)).status).toBe(200);
+  await daemon.call(`PATCH /v1/users/${user}`, { body: { quotas: { storageBytes: 3_000_000 } } });
+  expectOver(await run(id), 'storageBytes');
+});
+
+it.runIf(process.getuid?.() === 0)('storage, with folders that are deleted and not gone yet', async () => {
+  const { session, run, call } = await bounded('refilling', {});
+  const id = await session('1');
+  expect((await run(id, 'open("f", "wb").write(b"x" * 5_000_000)')).status).toBe(200);
+  const agents = join(daemon.facts.dataDir, 'agents');
+  const folder = readdirSync(agents).find((name) => name.includes('refilling')) ?? '';
+  // What is mounted cannot be removed.
+  const held = join(agents, folder, 'workspace', 'f');
+  execFileSync('mount', ['--bind', held, held]);
+  const left = () => readdirSync(agents).filter((name) => name.startsWith('.removed-'));
+  const unmount = () => {
+    for (const name of left()) execFileSync('umount', ['-q', join(agents, name, 'workspace', 'f')]);
+  };
+  onTestFinished(unmount);
+  expect((await call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+  expect(left()).toHaveLength(1);
+  await daemon.call('PATCH /v1/users/refilling', { body: { quotas: { storageBytes: 3_000_000 } } });
+  const next = await session('2');
+  expectOver(await run(next), 'storageBytes');
+  const { session: others, run: runOther } = await bounded('bystander', { storageBytes: 3_000_000 });
+  expect((await runOther(await others('1'))).status).toBe(200);
+});
+
+it('storage, with checkpoints that are made one after the other', async () => {
+  const { session, run, call } = await bounded('points', { storageBytes: 5_000_000 });
+  const id = await session('1');
+  await run(id, 'import os; x = os.urandom(2_000_000)');
+  const make = () => call(`POST /v1/sessions/${id}/checkpoints`, { durable: true });
+  const made = [await make(), await make(), await make()];
+  expect(made.map(({ status }) => status)).toEqual([201, 201, 201]);
+  expectOver(await make(), 'storageBytes');
+});
+
+it('storage, with what agents have said; none is prompted where there is no room', async () => {
+  const { session, run, call } = await bounded('words', { storageBytes: 3_000_000 });
+  const id = await session('1');
+  const prompt = () => call(`POST /v1/sessions/${id}/prompt`, { prompt: 'Talk.', agent: 'claude' });
+  expect(await prompt()).toMatchObject({ status: 200, json: { status: 'completed' } });
+  // It is measured anew where there was no limit meanwhile.
+  await daemon.call('PATCH /v1/users/words', { body: { quotas: {} } });
+  expect((await run(id)).status).toBe(200);
+  await daemon.call('PATCH /v1/users/words', { body: { quotas: { storageBytes: 3_000_000 } } });
+  expectOver(await prompt(), 'storageBytes');
+  expectOver(await run(id), 'storageBytes');
+});
+
+it.each(['files/content?path=long', 'artifacts/long/content'])(
+  'storage, of %s that comes without a length',
+  async (path) => {
+    const { session, token } = await bounded(`chunked-${path.slice(0, 5)}`, { storageBytes: 1_000_000 });
+    const url = new URL(`/v1/sessions/${await session('1')}/${path}`, daemon.url);
+    let sent = 0;
+    const body = new ReadableStream({
+      pull(controller) {
+        if (sent++ < 100) controller.enqueue(new Uint8Array(100_000));
+        else controller.close();
+      },
+    });
+    const headers = { authorization: `Bearer ${token}` };
+    const answer = await fetch(url, { method: 'PUT', headers, body, duplex: 'half' });
+    const { status } = answer;
+    expectOver({ status, headers: answer.headers, text: '', json: JSON.parse(await answer.text()) }, 'storageBytes');
+    // It is told in the audit log, with where it came from.
+    const { json } = await daemon.call<{ entries: Record<string, unknown>[] }>('GET /v1/audit?after=0&limit=1000');
+    expect(json.entries).toContainEqual(
+      expect.objectContaining({ target: 'long', from: '127.0.0.1', code: 'QUOTA_EXCEEDED' }),
+    );
+  },
+);
+
+it('`in-process` is for members where an admin has turned it on, and nothing else is', async () => {
+  const { call } = await bounded('trusted', {});
+  expect((await call('POST /v1/sessions', { agentKey: 'i', executor: 'in-process' })).status).toBe(201);
+  for (const body of [{ sandbox: 'off' }, { cwd: '/' }, { sandbox: { network: 'host' } }]) {
+    expect((await call('POST /v1/sessions', { agentKey: 'x', ...body })).status).toBe(403);
+  }
+});
+
+it('a fork does not bring along what its maker could not have asked for', async () => {
+  const { call } = await bounded('forker', {});
+  const shares = [{ user: 'forker', right: 'manage' }];
+  const { id } = await daemon.session({ agentKey: 'wide', sandbox: { readable: ['/etc'] }, shares });
+  const { status, json } = await call(`POST /v1/sessions/${id}/fork`, { agentKey: 'mine' });
+  expect({ status, ...(json.error as object) }).toMatchObject({ status: 403, details: { privilege: 'folders' } });
+});

@@ -1,0 +1,73 @@
+/** Many readers of one session, slow ones and such as vanish: each gets every event once, and costs the others nothing. */
+
+import { describe, expect, test } from 'vitest';
+import type { SessionEvent } from '../../../src/protocol/session-events.ts';
+import { isEvent, newPlace, next, numbersOf, openHosted, upTo, useRedis } from './session-hosts.ts';
+
+useRedis();
+
+const COUNT = 3000;
+/** Each display is an event of its own: output is put together on its way. */
+const CODE = `import time
+begin = time.monotonic()
+for n in range(${COUNT}):
+    display(n)
+    if n % 10 == 0: time.sleep(max(0, begin + n / 1000 - time.monotonic()))`;
+
+describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
+  test('20 of them get 1,000 events a second, each once and in order', { timeout: 120_000 }, async () => {
+    const { hosted, host } = await openHosted(await newPlace(kind));
+    await hosted.execute('1');
+    const { execution, firstSeq, outcome } = await hosted.start(CODE);
+    const read = async () => {
+      const seen: SessionEvent[] = [];
+      for await (const item of hosted.events({ after: firstSeq - 1, execution })) if (isEvent(item)) seen.push(item);
+      return seen;
+    };
+    const readers = upTo(20).map(read);
+    await outcome;
+    for (const reader of readers) {
+      const seen = await reader;
+      expect(numbersOf(seen)).toEqual(upTo(firstSeq + seen.length - 1, firstSeq));
+      expect(seen.filter(({ type }) => type === 'display')).toHaveLength(COUNT);
+    }
+    expect((await host.metrics()).readers).toBe(0);
+  });
+
+  test('a slow one falls behind and still gets everything; one that vanishes is forgotten', {
+    timeout: 120_000,
+  }, async () => {
+    const { hosted, host } = await openHosted(await newPlace(kind));
+    const slow = hosted.events()[Symbol.asyncIterator]();
+    const vanished = hosted.events()[Symbol.asyncIterator]();
+    const seen: number[] = [];
+    const step = async () => {
+      const { value } = await slow.next();
+      if (value && isEvent(value)) seen.push(value.seq);
+    };
+    await step();
+    await vanished.next();
+    expect((await host.metrics()).readers).toBe(2);
+    const fast = next(hosted, 'result');
+    await hosted.execute("for n in range(200): print('x' * 20_000, flush=True)");
+    // It had not asked for anything, and nobody had to wait for it.
+    await fast;
+    await vanished.return?.();
+    const { last } = await hosted.position();
+    while ((seen.at(-1) ?? 0) < last) await step();
+    expect(seen).toEqual(upTo(last));
+    await slow.return?.();
+    expect((await host.metrics()).readers).toBe(0);
+  });
+
+  test('one that has left in the middle of waiting is let go of', async () => {
+    const { hosted, host } = await openHosted(await newPlace(kind));
+    const gone = new AbortController();
+    const { last } = await hosted.position();
+    const reading = hosted.events({ after: last, signal: gone.signal })[Symbol.asyncIterator]().next();
+    expect((await host.metrics()).readers).toBe(1);
+    gone.abort();
+    expect(await reading).toEqual({ done: true, value: undefined });
+    expect((await host.metrics()).readers).toBe(0);
+  });
+});

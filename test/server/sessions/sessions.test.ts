@@ -1,0 +1,348 @@
+/** Sessions of the server: made once for each key, there after a restart, and gone when they are deleted. */
+
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { ChangeableSettings, SessionSettings } from '../../../src/protocol/session-info.ts';
+import { collect, logged, newPlace, next, numbersOf, openHost, openHosted, upTo, useRedis } from './session-hosts.ts';
+
+useRedis();
+
+describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
+  test('a key is made once for each owner, and with other options it is a conflict', async () => {
+    const { host } = await openHost(await newPlace(kind));
+    const wanted = { agentKey: 'risk', timeoutMs: 5000, labels: { team: 'a' } };
+    const first = await host.create('local', wanted);
+    expect(first).toMatchObject({
+      created: true,
+      session: { ownerId: 'local', agentKey: 'risk', state: 'hibernated' },
+    });
+    const again = await host.create('local', { ...wanted, sandbox: 'on', env: {} });
+    expect(again).toMatchObject({ created: false, session: { id: first.session.id } });
+    const conflict = { code: 'SESSION_CONFLICT', details: { session: first.session.id, options: ['timeoutMs'] } };
+    await expect(host.create('local', { ...wanted, timeoutMs: 1 })).rejects.toMatchObject(conflict);
+    await expect(host.create('local', { ...wanted, labels: { team: 'b' } })).rejects.toMatchObject({
+      code: 'SESSION_CONFLICT',
+    });
+    const others = await host.create('ann~000000000000', { agentKey: 'risk' });
+    expect(others.session.id).not.toBe(first.session.id);
+  });
+
+  test('many who make one key at once get the same session', async () => {
+    const { host } = await openHost(await newPlace(kind));
+    const made = await Promise.all(Array.from({ length: 20 }, () => host.create('local', { agentKey: 'same' })));
+    expect(new Set(made.map(({ session }) => session.id)).size).toBe(1);
+    expect(made.filter(({ created }) => created)).toHaveLength(1);
+    expect((await host.list({})).sessions).toHaveLength(1);
+  });
+
+  test('options are checked as Session.open checks them', async () => {
+    const { host } = await openHost(await newPlace(kind));
+    const bad = [
+      { cwd: 7 },
+      { limits: { memoryMb: 1 } },
+      { image: 'x' },
+      { sandbox: 'off', limits: { memoryMb: 64 } },
+      { storage: {} },
+      { python: '/bin/sh' },
+      { labels: { 'a b': '' } },
+    ];
+    for (const options of bad) {
+      await expect(host.create('local', options as object), JSON.stringify(options)).rejects.toMatchObject({
+        code: 'INVALID_OPTIONS',
+      });
+    }
+    expect((await host.list({})).sessions).toEqual([]);
+  });
+
+  test('are listed in pages, by key, label, state and owner', async () => {
+    const { host } = await openHost(await newPlace(kind));
+    for (const number of upTo(7)) {
+      const owner = number === 7 ? 'ann~000000000000' : 'local';
+      await host.create(owner, { agentKey: `k${number}`, labels: { odd: String(number % 2) } });
+    }
+    const pages: string[][] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await host.list({ limit: 3, ...(cursor === undefined ? {} : { cursor }) });
+      pages.push(page.sessions.map(({ agentKey }) => agentKey));
+      cursor = page.next;
+      if (cursor === undefined) break;
+    }
+    expect(pages.map(({ length }) => length)).toEqual([3, 3, 1]);
+    expect(pages.flat().toSorted()).toEqual(upTo(7).map((number) => `k${number}`));
+    const keysOf = async (...query: Parameters<typeof host.list>) =>
+      (await host.list(...query)).sessions.map(({ agentKey }) => agentKey).toSorted();
+    expect(await keysOf({ labels: { odd: '1' } })).toEqual(['k1', 'k3', 'k5', 'k7']);
+    expect(await keysOf({ agentKey: 'k2' })).toEqual(['k2']);
+    expect(await keysOf({}, ({ ownerId }) => ownerId !== 'local')).toEqual(['k7']);
+    const hosted = await host.open((await host.find('local', 'k4'))?.id ?? '');
+    await hosted.execute('x = 1');
+    expect(await keysOf({ state: 'idle' })).toEqual(['k4']);
+    expect(await host.find('local', 'k7')).toBeUndefined();
+  });
+
+  test('an id that is not there is NOT_FOUND, whatever it looks like', async () => {
+    const { host } = await openHost(await newPlace(kind));
+    for (const id of ['ses_0000000000000000', '', '../x', 'x'.repeat(2000), 'a b\0']) {
+      await expect(host.get(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+      await expect(host.open(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+      await expect(host.delete(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    }
+  });
+
+  test('an update changes name, labels and settings, and names stay', async () => {
+    const { host, hosted } = await openHosted(await newPlace(kind), { agentKey: 'u', name: 'one' });
+    await hosted.execute('x = 41');
+    const changed = await host.update(hosted.id, { name: null, labels: { a: 'b' }, env: { WHO: 'me' }, timeoutMs: 9 });
+    expect(changed).toMatchObject({ labels: { a: 'b' }, settings: { env: { WHO: 'me' }, timeoutMs: 9 } });
+    expect(changed.name).toBeUndefined();
+    await host.update(hosted.id, { timeoutMs: 0 });
+    const { result } = await hosted.execute("import os; [x + 1, os.environ['WHO']]");
+    expect(result.value).toEqual([42, 'me']);
+    const lasting = Object.keys(SessionSettings.shape).filter((option) => !(option in ChangeableSettings.shape));
+    expect(lasting).toEqual(expect.arrayContaining(['cwd', 'executor', 'sandbox', 'image']));
+    for (const option of ['agentKey', 'ownerId', 'storage', ...lasting]) {
+      const refused = host.update(hosted.id, { [option]: 'off' });
+      await expect(refused, option).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+    expect((await host.get(hosted.id)).settings).toEqual({ ...changed.settings, timeoutMs: 0 });
+  });
+
+  test('an update ends nothing that runs, and holds for what comes after it', async () => {
+    const { host, hosted } = await openHosted(await newPlace(kind), { agentKey: 'u' });
+    const running = hosted.execute("print('on', flush=True); input(); 'done'");
+    const { id } = await next(hosted, 'input_request');
+    await host.update(hosted.id, { env: { WHO: 'me' } });
+    expect(await (await hosted.api()).history()).toEqual([]);
+    await hosted.answerInput(id, '');
+    expect((await running).result.value).toBe('done');
+    expect((await hosted.execute("import os; os.environ['WHO']")).result.value).toBe('me');
+  });
+
+  test('after a restart every session is there, and goes on where it was', async () => {
+    const place = await newPlace(kind);
+    const before = await openHost(place);
+    for (const key of ['a', 'b']) {
+      const { session } = await before.host.create('local', { agentKey: key, labels: { key } });
+      await (await before.host.open(session.id)).execute(`me = '${key}'`);
+    }
+    await before.end();
+    const { host } = await openHost(place);
+    const { sessions } = await host.list({});
+    expect(sessions.map(({ agentKey, state }) => [agentKey, state]).toSorted()).toEqual([
+      ['a', 'hibernated'],
+      ['b', 'hibernated'],
+    ]);
+    for (const { id, agentKey } of sessions) {
+      const hosted = await host.open(id);
+      const { last } = await hosted.position();
+      const { result, firstSeq } = await hosted.execute('me');
+      expect(result).toMatchObject({ value: agentKey, woken: { lost: [] } });
+      expect(firstSeq).toBe(last + 1);
+      const events = await logged(hosted);
+      expect(numbersOf(events)).toEqual(upTo(events.length));
+    }
+  });
+
+  test('an idle kernel is put to sleep, and the next call brings it back', async () => {
+    const { hosted } = await openHosted(await newPlace(kind), {}, { idleTtlMs: 50 });
+    await hosted.execute('x = 5');
+    const slept = await next(hosted, 'session_state', 1);
+    expect(slept.change).toBe('hibernated');
+    expect((await hosted.info()).state).toBe('hibernated');
+    expect((await hosted.execute('x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
+  });
+
+  test('one without kernel, reader and work is closed after a while, and opened again for whoever comes', async () => {
+    const options = { sweepEveryMs: 20, closeAfterMs: 100 };
+    const { host, hosted, storage } = await openHosted(await newPlace(kind), { agentKey: 'unused' }, options);
+    const isHeld = async () => (await storage.locks.holder('unused')) !== undefined;
+    await hosted.execute('x = 5');
+    const api = await hosted.api();
+    const reading = new AbortController();
+    const events = hosted.events({ after: (await hosted.position()).last, signal: reading.signal });
+    const read = (async () => {
+      for await (const event of events) if (event.type === 'session_state') return event.change;
+      return undefined;
+    })();
+    await api.hibernate();
+    expect(await read).toBe('hibernated');
+    reading.abort();
+    await expect.poll(isHeld).toBe(false);
+    expect((await host.list({})).sessions).toMatchObject([{ id: hosted.id, state: 'hibernated' }]);
+    // Of many that come together, while it may be closed again, none is refused.
+    for (let round = 0; round < 5; round += 1) {
+      const opened = await Promise.all(upTo(5).map(() => host.open(hosted.id)));
+      for (const one of opened) expect(await one.position()).toMatchObject({ floor: 0 });
+      await expect.poll(isHeld).toBe(false);
+    }
+    const again = await host.open(hosted.id);
+    expect((await again.execute('x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
+    expect(await isHeld()).toBe(true);
+  });
+
+  test('more sessions than kernels may live all keep their names', async () => {
+    const { host } = await openHost(await newPlace(kind), { pool: { maxKernels: 2 } });
+    const open = async (key: number) => host.open((await host.create('local', { agentKey: `n${key}` })).session.id);
+    const all = await Promise.all(upTo(6).map(open));
+    await Promise.all(all.map((hosted, index) => hosted.execute(`mine = ${index}`)));
+    for (const [index, hosted] of all.entries()) expect((await hosted.execute('mine')).result.value).toBe(index);
+    expect((await host.metrics()).pool.live).toBeLessThanOrEqual(2);
+  });
+
+  test('a fork has the same memory, is a session of its own, and outlives a restart', async () => {
+    const place = await newPlace(kind);
+    const { host, hosted, end } = await openHosted(place, { agentKey: 'parent', labels: { a: 'b' } });
+    await hosted.execute("x = [1]\nopen('shared.txt', 'w').write('here')");
+    const fork = await host.fork(hosted.id, 'local', { agentKey: 'child', name: 'fork' });
+    expect(fork).toMatchObject({ agentKey: 'child', name: 'fork', forkOf: hosted.id });
+    const child = await host.open(fork.id);
+    expect((await child.execute("x.append(2); [x, open('shared.txt').read()]")).result.value).toEqual([[1, 2], 'here']);
+    expect((await hosted.execute('x')).result.value).toEqual([1]);
+    await expect(host.fork(hosted.id, 'local', { agentKey: 'child' })).rejects.toMatchObject({
+      code: 'SESSION_CONFLICT',
+    });
+    await expect(host.delete(hosted.id)).rejects.toMatchObject({
+      code: 'SESSION_CONFLICT',
+      details: { forks: [fork.id] },
+    });
+    await end();
+    const { host: later } = await openHost(place);
+    expect((await (await later.open(fork.id)).execute('x')).result.value).toEqual([1, 2]);
+    await later.delete(fork.id);
+    await later.delete(hosted.id);
+    expect((await later.list({})).sessions).toEqual([]);
+  });
+
+  test('delete really deletes: kernel, workspace, events, checkpoints, files, requests and the session', async () => {
+    const place = await newPlace(kind);
+    const options = { limits: { eventBytes: 1024, inlineBytes: 2048 } };
+    const { host, hosted, storage } = await openHosted(place, { agentKey: 'gone' }, options);
+    await hosted.execute("open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
+    await (await hosted.api()).checkpoint({ name: 'c', durable: true });
+    const { pid } = await hosted.session();
+    expect(readdirSync(join(place.dataDir, 'outputs', hosted.id)).length).toBeGreaterThan(0);
+    expect(readdirSync(join(place.dataDir, 'agents'))).toHaveLength(1);
+    const reader = collect(hosted.events());
+    const { last } = await hosted.position();
+    const running = hosted.execute("print('on', flush=True)\nwhile True: pass");
+    // What is told as started may still wait for its kernel.
+    await next(hosted, 'stdout', last);
+    await host.delete(hosted.id);
+    expect((await reader).at(-1)).toMatchObject({ type: 'session_state', change: 'deleted' });
+    expect((await running).result.status).toBe('interrupted');
+    await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(hosted.execute('1')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    // The process is reaped by its parent a moment after the connection is gone.
+    await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
+    expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
+    expect(existsSync(join(place.dataDir, 'outputs', hosted.id))).toBe(false);
+    expect(await storage.events.last('gone')).toBe(0);
+    expect(await storage.checkpoints.list('gone')).toEqual([]);
+    expect(await storage.records.get('gone')).toBeUndefined();
+    for (const collection of ['sessions', 'session-keys', 'idempotency', 'session-marks']) {
+      expect((await storage.documents.list(collection)).documents, collection).toEqual([]);
+    }
+    const { session, created } = await host.create('local', { agentKey: 'gone' });
+    expect(created).toBe(true);
+    expect((await (await host.open(session.id)).execute("'x' in globals()")).result.value).toBe(false);
+  });
+
+  test('a delete that was cut short is finished at the next start', async () => {
+    const place = await newPlace(kind);
+    const { hosted, end } = await openHosted(place, { agentKey: 'half' });
+    await hosted.execute('x = 1');
+    await end();
+    const storage = await place.open();
+    const document = await storage.documents.get('sessions', hosted.id);
+    await storage.documents.put('sessions', hosted.id, { ...(document?.value as object), life: 'deleting' });
+    await storage.close();
+    const { host, storage: later } = await openHost(place);
+    await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    // In the background: nobody waits for it.
+    const sessions = async () => (await later.documents.list('sessions')).documents;
+    await vi.waitFor(async () => expect(await sessions()).toEqual([]), 20_000);
+    expect(await later.events.last('half')).toBe(0);
+    expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
+  });
+
+  test('of two servers one has a session; the other is told, and takes over when the first has gone', async () => {
+    const place = await newPlace(kind);
+    const first = await openHosted(place, { agentKey: 'one owner' });
+    await first.hosted.execute('x = 1');
+    const { host } = await openHost(place);
+    expect((await host.get(first.hosted.id)).agentKey).toBe('one owner');
+    const elsewhere = { code: 'SESSION_ELSEWHERE', details: { pid: process.pid } };
+    await expect(host.open(first.hosted.id)).rejects.toMatchObject(elsewhere);
+    await expect(host.delete(first.hosted.id)).rejects.toMatchObject(elsewhere);
+    const { last } = await first.hosted.position();
+    await first.end();
+    const taken = await host.open(first.hosted.id);
+    expect((await taken.execute('x')).result.value).toBe(1);
+    expect(numbersOf(await logged(taken)).slice(0, last + 1)).toEqual(upTo(last + 1));
+  });
+
+  test('keys of users never meet', async () => {
+    const { host, storage } = await openHost(await newPlace(kind));
+    const mine = await host.open((await host.create('local', { agentKey: 'k' })).session.id);
+    const theirs = await host.open((await host.create('ann~000000000000', { agentKey: 'k' })).session.id);
+    await mine.execute('x = 1');
+    expect((await theirs.execute("'x' in globals()")).result.value).toBe(false);
+    expect(await storage.events.last('k')).toBeGreaterThan(0);
+    expect(await storage.events.last('~ann~000000000000/k')).toBeGreaterThan(0);
+  });
+});
+
+describe('a server that goes down', () => {
+  test('lets what runs come to its end, refuses what is new, and tells readers', async () => {
+    const place = await newPlace('file');
+    const { host, hosted } = await openHosted(place);
+    const { cwd } = await hosted.session();
+    const wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)";
+    const running = hosted.execute(`print('on', flush=True)\n${wait}\nx = 7`);
+    await next(hosted, 'stdout');
+    const waiting = hosted.execute('y = 1');
+    waiting.catch(() => {});
+    const reader = collect(hosted.events());
+    reader.catch(() => {});
+    const draining = host.drain(30_000);
+    const stopping = { code: 'SERVER_STOPPING' };
+    await expect(hosted.execute('1')).rejects.toMatchObject(stopping);
+    await expect(host.create('local', { agentKey: 'new' })).rejects.toMatchObject(stopping);
+    writeFileSync(join(cwd, 'go'), '');
+    expect((await running).result.status).toBe('ok');
+    await expect(waiting).rejects.toMatchObject(stopping);
+    await draining;
+    await expect(reader).rejects.toMatchObject(stopping);
+    const { host: later } = await openHost(place);
+    expect((await (await later.open(hosted.id)).execute('x')).result.value).toBe(7);
+  });
+
+  test.each([0, 30_000])('leaves nothing open that was being made, with a grace period of %i ms', async (graceMs) => {
+    const { host, hosted, storage } = await openHosted(await newPlace('file'));
+    await hosted.execute('x = 1');
+    const keys = upTo(5).map((number) => `made ${number}`);
+    const making = Promise.allSettled([
+      ...keys.map((agentKey) => host.create('local', { agentKey })),
+      host.fork(hosted.id, 'local', { agentKey: 'forked' }),
+    ]);
+    await host.drain(graceMs);
+    for (const made of await making) {
+      if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'SERVER_STOPPING' });
+    }
+    for (const key of [...keys, 'forked']) expect(await storage.locks.holder(key)).toBeUndefined();
+  });
+
+  test('interrupts what outlasts the grace period, and says so in its result', async () => {
+    const place = await newPlace('file');
+    const { host, hosted } = await openHosted(place);
+    const running = hosted.execute("print('go', flush=True)\nwhile True: pass");
+    await next(hosted, 'stdout');
+    await host.drain(1);
+    expect((await running).result.status).toBe('interrupted');
+    const { host: later } = await openHost(place);
+    const events = await logged(await later.open(hosted.id));
+    expect(events.filter(({ type }) => type === 'interrupted')).toEqual([]);
+    expect(events.filter(({ type }) => type === 'result')).toHaveLength(1);
+  });
+});

@@ -1,5 +1,0 @@
-/** Floods of the files API on an ordinary user's host, where the server reaches files itself. */
-
-import { fileFloods } from '../support/file-floods.ts';
-
-fileFloods();

@@ -1,7 +1,0 @@
-/** An ordinary user's host that lacks a layer of isolation. */
-
-import { ANYWHERE, refusals, refusedAtAnyMoment, refusedFolders, USERS_HOST } from '../support/layers.ts';
-
-refusals([...ANYWHERE, ...USERS_HOST]);
-refusedAtAnyMoment();
-refusedFolders();
