@@ -56,6 +56,16 @@ export type {
   Woken,
 } from './protocol/execution-events.ts';
 export { eventToJson } from './protocol/execution-events.ts';
+export type {
+  AgentInfo,
+  Checkpoint,
+  Completeness,
+  Completion,
+  HistoryEntry,
+  Inspection,
+  Restored,
+  Variable,
+} from './protocol/kernel-state.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/namespace-models.ts';
 export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/permission.ts';
 export { PyObject, type PyValue } from './protocol/py-values.ts';
@@ -72,30 +82,22 @@ export type { ServerOptions } from './server-options.ts';
 export { type AgentEnclosure, type AgentEnclosureOptions, openAgentEnclosure } from './session/agent-sandbox.ts';
 export type {
   AgentApi,
-  AgentInfo,
   ArtifactsApi,
-  Checkpoint,
   CheckpointOptions,
-  Completeness,
-  Completion,
   DepsApi,
   DepsResult,
   DepsStatus,
   ExecuteOptions,
   ForkOptions,
-  HistoryEntry,
-  Inspection,
   NamespacesApi,
   PromptedTurn,
   PromptOptions,
-  Restored,
   RunOptions,
   SessionApi,
   SkillsApi,
   ToolCallOptions,
   ToolsApi,
   TurnEvent,
-  Variable,
   WorkOptions,
 } from './session/api.ts';
 export { listAgents } from './session/kernel-list.ts';

@@ -1,8 +1,9 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
 import type { ExecutorKind } from '../protocol/enums.ts';
+import type { AgentInfo, Checkpoint } from '../protocol/kernel-state.ts';
 import type { ArtifactFacts } from '../protocol/namespace-models.ts';
-import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
+import type { NamespacesApi, SessionApi } from '../session/api.ts';
 import type { PackageOptions, ServeSettings } from '../settings/server-config.ts';
 import type { SignalSource } from './command-lifecycle.ts';
 

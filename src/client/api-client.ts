@@ -5,6 +5,7 @@ import { tryParseJson } from '../lib/json-scanner.ts';
 import type { Route } from '../protocol/api/route.ts';
 import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+import { parseOrThrow } from '../protocol/parse.ts';
 import type { Monitor, MonitoredTransport } from './monitored-transport.ts';
 import { type Socket, type TransportRequest, unreachable } from './transport.ts';
 
@@ -112,9 +113,9 @@ function checkedSegment(part = ''): string {
 }
 
 export function parseResponse<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
-  const outcome = schema.safeParse(value);
-  if (outcome.success) return outcome.data;
-  throw new CellaError('INTERNAL', `The answer to ${what} cannot be read: ${outcome.error.message}.`);
+  return parseOrThrow(schema, value, ({ message }) => {
+    return new CellaError('INTERNAL', `The answer to ${what} cannot be read: ${message}.`);
+  });
 }
 
 export interface SessionApiClient {

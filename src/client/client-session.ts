@@ -18,6 +18,15 @@ import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/api/session
 import type { Conversation } from '../protocol/conversation.ts';
 import { type Capabilities, capabilitiesOf, type ExecutorKind, resolveExecutor } from '../protocol/enums.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
+import type {
+  Checkpoint,
+  Completeness,
+  Completion,
+  HistoryEntry,
+  Inspection,
+  Restored,
+  Variable,
+} from '../protocol/kernel-state.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../protocol/permission.ts';
 import { type FeedItem, toBackgroundEvent } from '../protocol/session-events.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
@@ -151,15 +160,15 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return this.#call(sessionRoutes.RollbackTransaction);
   }
 
-  checkpoint({ name, durable }: api.CheckpointOptions = {}): Promise<api.Checkpoint> {
+  checkpoint({ name, durable }: api.CheckpointOptions = {}): Promise<Checkpoint> {
     return this.#call(sessionRoutes.CreateCheckpoint, { name, durable });
   }
 
-  async checkpoints(): Promise<readonly api.Checkpoint[]> {
+  async checkpoints(): Promise<readonly Checkpoint[]> {
     return (await this.#call(sessionRoutes.ListCheckpoints)).checkpoints;
   }
 
-  restore(idOrName: string): Promise<api.Restored> {
+  restore(idOrName: string): Promise<Restored> {
     return this.#call(sessionRoutes.RestoreCheckpoint, undefined, { checkpoint: idOrName });
   }
 
@@ -191,23 +200,23 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return this.#call(sessionRoutes.HibernateSession);
   }
 
-  complete(code: string, cursor?: number): Promise<api.Completion> {
+  complete(code: string, cursor?: number): Promise<Completion> {
     return this.#call(sessionRoutes.CompleteCode, { code, cursor });
   }
 
-  inspect(code: string, cursor?: number): Promise<api.Inspection> {
+  inspect(code: string, cursor?: number): Promise<Inspection> {
     return this.#call(sessionRoutes.InspectCode, { code, cursor });
   }
 
-  isComplete(code: string): Promise<api.Completeness> {
+  isComplete(code: string): Promise<Completeness> {
     return this.#call(sessionRoutes.IsComplete, { code });
   }
 
-  async history(): Promise<readonly api.HistoryEntry[]> {
+  async history(): Promise<readonly HistoryEntry[]> {
     return (await this.#call(sessionRoutes.ReadHistory)).history;
   }
 
-  async variables(): Promise<readonly api.Variable[]> {
+  async variables(): Promise<readonly Variable[]> {
     return (await this.#call(sessionRoutes.ListVariables)).variables;
   }
 

@@ -37,7 +37,17 @@ export type {
   Truncated,
   Woken,
 } from '../protocol/execution-events.ts';
-export type { LostName } from '../protocol/kernel-state.ts';
+export type {
+  AgentInfo,
+  Checkpoint,
+  Completeness,
+  Completion,
+  HistoryEntry,
+  Inspection,
+  LostName,
+  Restored,
+  Variable,
+} from '../protocol/kernel-state.ts';
 export type { ArtifactFacts, ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
 export type {
   NewRule,

@@ -7,6 +7,7 @@ import { tryParseJson } from '../lib/json-scanner.ts';
 import { OpenTerminal } from '../protocol/api/execution-routes.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { parseOptions } from '../protocol/parse.ts';
 import {
   type Terminal,
   type TerminalExit,
@@ -23,7 +24,7 @@ export async function openTerminal(
   options: TerminalOptions,
   closing: AbortSignal,
 ): Promise<Terminal> {
-  const { cols, rows, argv } = checkedTerminal(TerminalOptions, options);
+  const { cols, rows, argv } = parseOptions(TerminalOptions, options);
   const given = { params: { id }, query: { cols, rows, argv } };
   const socket = link.socket(OpenTerminal, given);
   if (!socket) {
@@ -101,7 +102,7 @@ class RemoteTerminal implements Terminal {
   }
 
   resize(size: TerminalSize): void {
-    const frame: z.infer<typeof TerminalClientFrame> = { type: 'resize', ...checkedTerminal(TerminalSize, size) };
+    const frame: z.infer<typeof TerminalClientFrame> = { type: 'resize', ...parseOptions(TerminalSize, size) };
     if (!this.#output.ended) this.#socket.send(JSON.stringify(frame));
   }
 
@@ -139,11 +140,3 @@ const broken = (): CellaError =>
   new CellaError('SERVER_UNREACHABLE', 'The connection ended before the program; the program ended with it.');
 
 const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-
-/** What the caller wants, as the server takes it. */
-function checkedTerminal<T>(schema: z.ZodType<T>, value: unknown): T {
-  const outcome = schema.safeParse(value);
-  if (outcome.success) return outcome.data;
-  const problems = outcome.error.issues.map(({ path, message }) => `${path.join('.') || 'it'}: ${message}`);
-  throw new CellaError('INVALID_OPTIONS', `This terminal cannot be had: ${problems.join('; ')}.`);
-}

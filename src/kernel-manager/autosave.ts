@@ -9,10 +9,10 @@ import { type CheckpointLabel, type DurableCheckpoints, isKernelFault } from './
 import type { KernelProcess } from './kernel-process.ts';
 import { takeSnapshot, waitReady } from './shared-environment.ts';
 
-/** Of all kernels of this process: where hundreds came to rest together, as many copies would take their memory twice. */
+/** Shared by all kernels of this process: if hundreds became idle together, as many forks would take too much memory. */
 const saveSlots = new Semaphore(Math.max(2, availableParallelism()));
 
-/** A copy of a kernel, which runs nothing, and how many executions there had been by then. */
+/** A fork of a kernel, which runs nothing, and how many executions there were by then. */
 interface SaveFork {
   readonly kernel: Kernel;
   readonly execution: number;
@@ -22,8 +22,8 @@ interface AutosaveOptions {
   readonly afterMs: number;
   readonly durableCheckpoints: DurableCheckpoints | undefined;
   /**
-   * A copy of the kernel to save from; undefined where there is nothing to save now, or it was saved in place. Calls
-   * `frozen` once there is a copy, before anything else can be done with the kernel.
+   * A fork of the kernel to save from; undefined if there is nothing to save now, or it was saved in place. Calls `forked`
+   * once there is a fork, before anything else can be done with the kernel.
    */
   readonly fork: (forked: () => void) => Promise<SaveFork | undefined>;
   readonly onSaved: ((manifest: Manifest) => void) | undefined;
@@ -33,7 +33,7 @@ export class Autosave {
   readonly #options: AutosaveOptions;
   #timer: NodeJS.Timeout | undefined;
   #saving: Promise<void> = Promise.resolve();
-  /** Resolves when what was frozen is written, or could not be. */
+  /** Resolves when the fork is written, or could not be. */
   #written: Promise<void> = Promise.resolve();
   /** Whether something has changed since the last save. */
   #changed = false;
@@ -43,7 +43,7 @@ export class Autosave {
     this.#options = options;
   }
 
-  /** A cell runs: it is not the time. */
+  /** No save while a cell runs. */
   cellStarted(): void {
     clearTimeout(this.#timer);
   }
@@ -53,7 +53,7 @@ export class Autosave {
     if (!this.#options.durableCheckpoints || this.#closed) return;
     this.#changed = true;
     clearTimeout(this.#timer);
-    // One that fails is tried again after the next cell, and at the end, where somebody hears of it.
+    // A save that fails is tried again after the next cell, and at the end, where its caller gets the error.
     this.#timer = setTimeout(
       () => void saveSlots.run(() => this.saveNow()).catch(() => {}),
       this.#options.afterMs,
@@ -69,7 +69,7 @@ export class Autosave {
   /** Saves what has changed from the kernel itself. */
   async saveInPlace(kernel: Kernel, execution: number): Promise<void> {
     clearTimeout(this.#timer);
-    // A save on its way ends with the place of this kernel; until it is written, there is none of what has changed.
+    // A save under way ends with the environment of this kernel, so it must be written first.
     await this.#written;
     if (!this.#changed || !this.#options.durableCheckpoints || !kernel.idle) return;
     this.#changed = false;
@@ -81,12 +81,12 @@ export class Autosave {
     }
   }
 
-  /** A save on its way is there, or never will be: it must not turn up among saves of another time. */
+  /** Resolves when a save under way is written or has failed: it must not appear among later saves. */
   settled(): Promise<void> {
     return this.#written;
   }
 
-  /** No save comes back any more; checkpoints stay. */
+  /** Deletes the automatic saves. Checkpoints stay. */
   async deleteSaves(): Promise<void> {
     await this.settled();
     await this.#options.durableCheckpoints?.deleteSaves();
@@ -128,7 +128,7 @@ export class Autosave {
   }
 }
 
-/** A fork of the kernel as it is between two cells. Undefined where there is nothing to save now, or it has saved itself. */
+/** A fork of the kernel between two cells. Undefined if there is nothing to save now, or the kernel was saved in place. */
 export async function forkForSave(
   kernelProcess: KernelProcess,
   autosave: Autosave,
@@ -144,13 +144,13 @@ export async function forkForSave(
   try {
     const snapshot = await takeSnapshot(kernel, shared);
     const link = await shared.launch({ env: {}, from: { twin: snapshot, keep: false } });
-    const copy = new Kernel(link, { background: () => {} });
-    await waitReady(copy, { fromSnapshot: true });
+    const fork = new Kernel(link, { background: () => {} });
+    await waitReady(fork, { fromSnapshot: true });
     forked();
-    return { kernel: copy, execution };
+    return { kernel: fork, execution };
   } catch (error) {
     if (!(error instanceof CellaError) || error.code !== 'FORK_UNSAFE') throw error;
-    // Threads run: it saves itself, and whoever comes next waits.
+    // Threads run: the kernel saves itself, and the next cell waits.
     await autosave.saveInPlace(kernel, execution);
     return undefined;
   }
@@ -161,12 +161,12 @@ export async function saveBeforeEnd({ kernel, executions }: KernelProcess, autos
   try {
     if (kernel) await autosave.saveInPlace(kernel, executions);
   } catch (error) {
-    // By the code's own doing: whoever wakes the kernel next hears how old its last save is.
+    // Caused by user code: the next result tells how old the last save is.
     if (!isKernelFault(error)) throw error;
   }
 }
 
-/** A durable checkpoint of this moment. */
+/** A durable checkpoint of the kernel as it is. */
 export async function saveCheckpoint(
   kernel: Kernel,
   autosave: Autosave,
@@ -175,7 +175,7 @@ export async function saveCheckpoint(
   try {
     return await autosave.write(kernel, { kind: 'checkpoint', ...purpose });
   } catch (cause) {
-    // It may have died before it was asked: then it is not idle, but nothing runs either.
+    // It may have died before it was asked: then it is not idle, though nothing runs.
     const busy = cause instanceof CellaError && cause.code === 'KERNEL_BUSY';
     throw busy && kernel.dead ? new CellaError(kernel.dead.code, kernel.dead.message, { cause }) : cause;
   }

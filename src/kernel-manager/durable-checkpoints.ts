@@ -28,10 +28,10 @@ const FOLDER = 'cwd';
 /** Automatic saves that are kept: the newest may turn out to be damaged. */
 const SAVES_KEPT = 2;
 const WRITE_BYTES = 1024 * 1024;
-/** What the parts of a checkpoint may take beside its names, and what each part counts for. */
+/** Bytes that the parts of a checkpoint may take beside its variables, and the fixed cost of each part. */
 const OVERHEAD_BYTES = 64 * 1024 * 1024;
 const SEGMENT_COST = 256;
-/** What a segment is reckoned to take in memory beside its names, and each name beside its text. */
+/** Estimated memory of a segment beside its names, and of each name beside its text. */
 const HELD_SEGMENT = 512;
 const HELD_NAME = 64;
 
@@ -47,12 +47,12 @@ export class DurableCheckpoints {
     this.#settings = settings;
   }
 
-  /** From here on the working folder of a checkpoint is not gone back to: the session has been given another. */
+  /** From now on the working folder of a checkpoint is not restored: the session was given another. */
   ignoreSavedCwd(): void {
     this.#ignoresSavedCwd = true;
   }
 
-  /** Saves the names of an idle kernel, which is no use for anything else meanwhile. */
+  /** Saves the variables of an idle kernel, which can do nothing else meanwhile. */
   async write(kernel: Kernel, { kind, name, execution }: CheckpointLabel): Promise<Manifest> {
     const { limitBytes, seconds, clock } = this.#settings;
     await using writer = await this.#store.begin(this.#agentKey);
@@ -61,7 +61,7 @@ export class DurableCheckpoints {
       intake.take(header, bytes),
     );
     if (failed !== undefined) {
-      throw new CellaError('SAVE_FAILED', `The names of this kernel could not be saved: ${failed}.`);
+      throw new CellaError('SAVE_FAILED', `The variables of this kernel could not be saved: ${failed}.`);
     }
     const segments = await intake.finish();
     const manifest: Manifest = {
@@ -82,19 +82,19 @@ export class DurableCheckpoints {
     return manifest;
   }
 
-  /** Replaces the names of a kernel by those of a checkpoint. */
+  /** Replaces the variables of a kernel by those of a checkpoint. */
   async read(kernel: Kernel, manifest: Manifest): Promise<LoadedPayload> {
     const damaged: LostName[] = [];
     const loaded = await kernel.load(manifest.python, this.#segments(manifest, damaged), this.#settings.seconds * 1000);
     const restored = new Set(loaded.restored);
-    // A name may have several parts; it is lost once.
+    // A variable may have several parts; it is listed once.
     const all = new Map([...loaded.lost, ...damaged].map((one) => [one.name, one]));
     const lost = [...all.values()].filter(({ name }) => !restored.has(name));
     if (restored.size === 0 && damaged.length > 0) throw damagedError(manifest, lost);
     return { restored: loaded.restored, lost };
   }
 
-  /** Rejects where no name of a checkpoint can be read; for whoever would give up other names for it. */
+  /** Rejects if no variable of a checkpoint can be read. Called before the current variables are cleared. */
   async check(manifest: Manifest): Promise<void> {
     const lost: LostName[] = [];
     for (const [index, { names }] of manifest.segments.entries()) {
@@ -105,7 +105,7 @@ export class DurableCheckpoints {
     if (lost.length > 0) throw damagedError(manifest, lost);
   }
 
-  /** How long ago a checkpoint was made; a clock that was set back makes it no younger than now. */
+  /** How long ago a checkpoint was made; 0 if the clock was set back since. */
   age(manifest: Manifest): number {
     return Math.max(0, this.#settings.clock() - manifest.createdAt);
   }
@@ -119,7 +119,7 @@ export class DurableCheckpoints {
     return (await this.list()).filter(({ kind }) => kind === 'save').reverse();
   }
 
-  /** Those whose manifest cannot be read: which names they hold, and whether they are saves, nobody knows. */
+  /** Checkpoints whose manifest cannot be read: their variables, and whether they are saves, are unknown. */
   async unreadable(): Promise<{ readonly id: string; readonly reason: string }[]> {
     return await this.#store.damaged(this.#agentKey);
   }
@@ -155,7 +155,7 @@ function damagedError({ id }: Manifest, lost: readonly LostName[]): CellaError {
   return new CellaError('CHECKPOINT_DAMAGED', message, { details: { id, lost } });
 }
 
-/** Failures to save or to load that are no fault of the storage. */
+/** Failures to save or load that are not the fault of storage. */
 const KERNEL_FAULTS: ReadonlySet<string> = new Set([
   'SAVE_FAILED',
   'KERNEL_DIED',
@@ -168,7 +168,7 @@ export function isKernelFault(error: unknown): error is CellaError {
   return error instanceof CellaError && KERNEL_FAULTS.has(error.code);
 }
 
-/** Takes the parts of a kernel's names as they come, and keeps the kernel from sending faster than they are written. */
+/** Writes the parts of a checkpoint as they arrive, and keeps the kernel from sending faster than they are written. */
 class SegmentWriter implements Disposable {
   readonly #writer: CheckpointWriter;
   readonly #budget: Kernel['budget'];
@@ -177,7 +177,7 @@ class SegmentWriter implements Disposable {
   #total = 0;
   #hash: Hash | undefined;
   #bytes = 0;
-  /** Of names and segments: the host holds them until all is written. */
+  /** Of names and segments, which the host holds until everything is written. */
   #kept = 0;
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
@@ -193,7 +193,7 @@ class SegmentWriter implements Disposable {
   take({ kind, names, portable, last }: PartHeader, bytes: Buffer): void {
     const headBytes = names.reduce((total, name) => total + HELD_NAME + 2 * name.length, HELD_SEGMENT);
     this.#total += bytes.length + SEGMENT_COST + headBytes;
-    // A kernel keeps to the cap by itself, unless the code has taken its place.
+    // A kernel respects the cap, unless user code has taken it over.
     if (this.#total > this.#mostBytes) throw new FrameError('a checkpoint that is larger than its cap');
     this.#hash ??= createHash('sha256');
     this.#hash.update(bytes);
@@ -217,7 +217,7 @@ class SegmentWriter implements Disposable {
     return this.#segments;
   }
 
-  /** Small parts go to the disk together. */
+  /** Small parts are written together. */
   #pass(): void {
     const [bytes, held] = [Buffer.concat(this.#gathered), this.#gatheredBytes];
     this.#gathered = [];
@@ -229,13 +229,13 @@ class SegmentWriter implements Disposable {
     try {
       if (this.#problem === undefined) await this.#writer.write(bytes);
     } catch (problem) {
-      // Told at the end: until then the kernel goes on sending what it has.
+      // Thrown at the end: until then the kernel keeps sending.
       this.#problem = problem;
     }
   }
 
   [Symbol.dispose](): void {
-    // What was gathered and not written: the save has failed.
+    // Buffered bytes are dropped: the save has failed.
     this.#budget.give('waiting', this.#gatheredBytes);
     this.#gatheredBytes = 0;
     this.#budget.give('kept', this.#kept);

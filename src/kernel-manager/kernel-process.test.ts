@@ -4,11 +4,11 @@ import { KernelProcess } from './kernel-process.ts';
 import { unlimitedSlots } from './kernel-slots.ts';
 import { SharedEnvironment } from './shared-environment.ts';
 
-/** As much of an environment as SharedEnvironment uses: it ends when it is told to. */
-function enclosure(): { enclosure: KernelHost; end: () => void } {
+/** As much of an environment as SharedEnvironment uses. It closes when `end` is called. */
+function fakeEnvironment(): { environment: KernelHost; end: () => void } {
   const closing = Promise.withResolvers<void>();
   const part = { alive: true, pid: 1, drop: () => {}, close: () => closing.promise };
-  return { enclosure: part as unknown as KernelHost, end: closing.resolve };
+  return { environment: part as unknown as KernelHost, end: closing.resolve };
 }
 
 function kernelProcess(): KernelProcess {
@@ -25,11 +25,11 @@ const checkpoint = (snapshot: number) => ({ snapshot, id: `checkpoint-${snapshot
 
 test('an environment that takes its time to end takes no snapshot of the next one with it', async () => {
   const agent = kernelProcess();
-  const [old, next] = [enclosure(), enclosure()];
-  agent.useEnvironment(new SharedEnvironment(old.enclosure));
+  const [old, next] = [fakeEnvironment(), fakeEnvironment()];
+  agent.useEnvironment(new SharedEnvironment(old.environment));
   agent.checkpoints.add(checkpoint(1));
   const left = agent.release('the sandbox ran out of memory', { keepSlot: true });
-  agent.useEnvironment(new SharedEnvironment(next.enclosure));
+  agent.useEnvironment(new SharedEnvironment(next.environment));
   agent.checkpoints.add(checkpoint(2));
   old.end();
   await left;
@@ -38,15 +38,15 @@ test('an environment that takes its time to end takes no snapshot of the next on
 
 test('an open transaction ends with the environment that its snapshot is in', async () => {
   const agent = kernelProcess();
-  const old = enclosure();
-  agent.useEnvironment(new SharedEnvironment(old.enclosure));
+  const old = fakeEnvironment();
+  agent.useEnvironment(new SharedEnvironment(old.environment));
   agent.transaction.begin();
   agent.transaction.leaveOpen(7);
   agent.transaction.end();
   expect(agent.transaction.open).toBe(7);
-  old.enclosure.onGone(8, false);
+  old.environment.onGone(8, false);
   expect(agent.transaction.open).toBe(7);
-  old.enclosure.onGone(7, false);
+  old.environment.onGone(7, false);
   expect(agent.transaction.none).toBe(true);
   expect(() => agent.transaction.take()).toThrow('There is no open transaction.');
 });

@@ -1,8 +1,8 @@
 /**
  * The live kernel process of one agent key, the environment it runs in, and the processes attached to it.
  *
- *   none ─ attach ─> alive ─ dies by itself ──> dead: `startFrom` says that the next kernel must recover
- *                    alive ─ kill, release ───> none: the death was expected
+ *   none ─ attach ─> alive ─ dies by itself ──> dead: the next kernel recovers (`startFrom`)
+ *                    alive ─ kill, release ───> none: the death was expected, and the caller says what comes next
  *
  * One kernel at a time. Attached processes, live checkpoints and an open transaction end with the environment.
  */
@@ -19,44 +19,44 @@ import { type LiveCheckpointLimits, LiveCheckpoints, Transaction } from './snaps
 
 export interface KernelProcessOptions {
   readonly checkpointLimits: LiveCheckpointLimits;
-  /** Told of hosts that the code may not reach. */
+  /** Called for each host that the code may not reach. */
   readonly onDenied: KernelHost['onDenied'];
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
-  /** Carries out the calls of one kernel; asked for each kernel that begins. */
+  /** Makes the handler of one kernel's calls to the host. */
   readonly handler?: (() => CallHandler) | undefined;
   readonly slots: KernelSlots;
-  /** Told of each kernel that has died, also where that was asked for. */
+  /** Called for each kernel that has died, also if it was killed on purpose. */
   readonly onDied?: (death: Death) => void;
-  /** Told of the process that the kernel descends from, each time that there is another. */
+  /** Called with the pid that the kernel descends from, each time it changes. */
   readonly onLive?: (pid: number) => void;
 }
 
-/** What the next kernel begins with: nothing, the last save, or the last save because of a death that it makes up for. */
+/** What the next kernel loads: nothing, the last save, or the last save because a kernel died. */
 type StartFrom =
   | { readonly kind: 'empty' }
-  | { readonly kind: 'asleep' }
-  | { readonly kind: 'died'; readonly cause: Death };
+  | { readonly kind: 'last-save' }
+  | { readonly kind: 'recovery'; readonly cause: Death };
 
 export const EMPTY: StartFrom = { kind: 'empty' };
-export const LAST_SAVE: StartFrom = { kind: 'asleep' };
-export const ENDED = 'the sandbox it lived in has ended';
+export const LAST_SAVE: StartFrom = { kind: 'last-save' };
+export const ENDED = 'the sandbox it ran in has ended';
 
 export class KernelProcess {
   readonly checkpoints: LiveCheckpoints;
   readonly transaction = new Transaction();
   readonly attached = new AttachedProcesses();
-  startFrom: StartFrom = LAST_SAVE;
-  /** Executions that were had, also by earlier processes. */
+  /** How many executions there were, also in earlier processes. */
   executions = 0;
   readonly #options: KernelProcessOptions;
   readonly #holder: SlotHolder;
+  #startFrom: StartFrom = LAST_SAVE;
   #shared: SharedEnvironment | undefined;
   #releaseEnvironment: () => Promise<void> = async () => {};
   #kernel: Kernel | undefined;
   #slot: KernelSlot | undefined;
   #livePid = 0;
   #generation = 0;
-  /** A death that was asked for is no news. */
+  /** The next kernel does not recover from a death that was expected. */
   #deathExpected = false;
 
   constructor(options: KernelProcessOptions, holder: SlotHolder) {
@@ -73,22 +73,28 @@ export class KernelProcess {
     return this.#shared;
   }
 
-  /** The environment; only call this if a kernel lives there. */
+  /** The environment; only call this if a kernel runs there. */
   get requireShared(): SharedEnvironment {
-    if (!this.#shared) throw new CellaError('KERNEL_DIED', 'The place of this kernel has ended.');
+    if (!this.#shared) throw new CellaError('KERNEL_DIED', 'The environment of this kernel has ended.');
     return this.#shared;
   }
 
-  get cause(): Death | undefined {
-    return this.startFrom.kind === 'died' ? this.startFrom.cause : undefined;
+  /** What the next start loads. Only this class changes it, with the kernel that it follows from. */
+  get startFrom(): StartFrom {
+    return this.#startFrom;
   }
 
-  /** Makes sure that another kernel may live. */
+  /** The death that the next start recovers from. */
+  get cause(): Death | undefined {
+    return this.#startFrom.kind === 'recovery' ? this.#startFrom.cause : undefined;
+  }
+
+  /** Takes a slot, unless it has one. */
   async reserve(): Promise<void> {
     this.#slot ??= await this.#options.slots.take(this.#holder);
   }
 
-  /** Others may have its place. */
+  /** Gives the slot to others. */
   releaseSlot(): void {
     this.#slot?.release();
     this.#slot = undefined;
@@ -110,8 +116,12 @@ export class KernelProcess {
     return this.#releaseEnvironment();
   }
 
-  /** Takes in the kernel at the other end, and gives it when it is ready. */
-  async attach(link: KernelConnection, notice: Notice | undefined, { fromSnapshot = false } = {}): Promise<Kernel> {
+  /** Resolves when the kernel at the other end is ready. With `restoring`, a save is still to be loaded: call `restored` then. */
+  async attach(
+    link: KernelConnection,
+    notice: Notice | undefined,
+    { fromSnapshot = false, restoring = false } = {},
+  ): Promise<Kernel> {
     const shared = this.requireShared;
     this.#deathExpected = false;
     const kernel = new Kernel(link, {
@@ -129,7 +139,7 @@ export class KernelProcess {
     try {
       await waitReady(kernel, { fromSnapshot });
     } catch (error) {
-      // It is nobody's kernel: whoever comes next must not find it.
+      // The next caller must not find it.
       await kernel.kill();
       throw shared.environment.failure ?? error;
     }
@@ -137,47 +147,59 @@ export class KernelProcess {
       this.#livePid = shared.environment.pid;
       this.#options.onLive?.(this.#livePid);
     }
-    this.startFrom = EMPTY;
+    if (!restoring) this.#startFrom = EMPTY;
     return kernel;
   }
 
-  /** Whether the death of the kernel that lives is asked for. Each kernel that is welcomed begins without. */
+  /** The save is loaded: a later start does not load it again. */
+  restored(): void {
+    this.#startFrom = EMPTY;
+  }
+
+  /** Whether the death of the current kernel is expected. Not so for a kernel that was just attached. */
   expectDeath(expected = true): void {
     this.#deathExpected = expected;
   }
 
-  /** Ends the kernel. */
-  async kill(): Promise<void> {
+  /** Ends the kernel. `next`: what the next start loads, if not what it would have loaded anyway. */
+  async kill(next: StartFrom = this.#startFrom): Promise<void> {
+    this.#startFrom = next;
     this.#deathExpected = true;
     await this.#kernel?.kill();
   }
 
-  /** A kernel has died: the next one makes up for it, unless it was asked for or another lives. */
+  /** The next start recovers from this death, though it was expected. */
+  recoverFrom(cause: Death): void {
+    this.#startFrom = { kind: 'recovery', cause };
+  }
+
+  /** A kernel has died: the next start recovers from it, unless it was expected or another kernel runs. */
   onDeath(kernel: Kernel, shared: SharedEnvironment, death: Death): void {
     if (this.#shared === shared && !shared.environment.alive) this.checkpoints.markAllGone(ENDED);
     if (this.#kernel !== kernel || this.#deathExpected) return;
-    this.startFrom = { kind: 'died', cause: death };
-    // Files in /tmp are memory too: a sandbox that ran out of it may have none left for the next kernel.
+    this.recoverFrom(death);
+    // Files in /tmp take memory too: a sandbox that ran out of it may have none left for the next kernel.
     if (death.code === 'KERNEL_OUT_OF_MEMORY' && shared.unshared && this.transaction.none) {
       void this.release('the sandbox ran out of memory', { keepSlot: true });
     }
   }
 
-  /** Ends the kernel, and the enclosure with it where nobody else lives there. */
-  async release(reason: string, { keepSlot = false } = {}): Promise<void> {
-    // Forks of the kernel may go on there: its guests do not.
+  /** Ends the kernel, and the environment with it if no other kernel runs there. `next`: what the next start loads. */
+  async release(reason: string, { keepSlot = false, next = this.#startFrom } = {}): Promise<void> {
+    this.#startFrom = next;
+    // Forks of the kernel may go on there; its attached processes do not.
     this.attached.killAll();
-    const moveOut = this.#releaseEnvironment;
+    const releaseEnvironment = this.#releaseEnvironment;
     const shared = this.#shared;
     const kernel = this.#kernel;
     this.#releaseEnvironment = async () => {};
     this.#shared = undefined;
     this.#deathExpected = true;
     this.transaction.forget();
-    // Before all that takes time: another kernel may live elsewhere by then, with moments of its own.
+    // Before the first await: another kernel may run elsewhere by then, with checkpoints of its own.
     this.checkpoints.markAllGone(reason);
     if (shared && !shared.unshared) await kernel?.close();
-    await moveOut();
+    await releaseEnvironment();
     await kernel?.died;
     if (!keepSlot) this.releaseSlot();
   }
@@ -201,21 +223,20 @@ class AttachedProcesses {
     return this.#running.size + this.#starting > 0;
   }
 
-  /** `left` is called when it has gone. */
-  async attach<G extends AttachedProcess>(enter: () => Promise<G>, left: () => void): Promise<G> {
+  async attach<P extends AttachedProcess>(start: () => Promise<P>, onExit: () => void): Promise<P> {
     const before = this.#kills;
     this.#starting++;
     try {
-      const guest = await enter();
-      this.#running.add(guest);
-      const leave = () => {
-        this.#running.delete(guest);
-        left();
+      const attached = await start();
+      this.#running.add(attached);
+      const exited = () => {
+        this.#running.delete(attached);
+        onExit();
       };
-      guest.exited.then(leave, leave);
-      // What it came for ended while it came.
-      if (this.#kills !== before) guest.kill();
-      return guest;
+      attached.exited.then(exited, exited);
+      // All were killed while it started.
+      if (this.#kills !== before) attached.kill();
+      return attached;
     } finally {
       this.#starting--;
     }
@@ -223,6 +244,6 @@ class AttachedProcesses {
 
   killAll(): void {
     this.#kills++;
-    for (const guest of this.#running) guest.kill();
+    for (const attached of this.#running) attached.kill();
   }
 }

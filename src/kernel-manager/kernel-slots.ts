@@ -3,21 +3,21 @@
 import { onAbort } from '../lib/abort.ts';
 import { CellaError } from '../protocol/errors.ts';
 
-/** A kernel's place among those that may live. */
+/** The right of one kernel to be alive. */
 export interface KernelSlot {
   release(): void;
 }
 
-/** Whoever has a slot. */
+/** The user of a slot. */
 export interface SlotHolder {
-  /** Since when it has had nothing to do; undefined while it has. */
+  /** Since when it has been idle; undefined while it is busy. */
   readonly idleSince?: number | undefined;
   hibernate(): Promise<void>;
 }
 
-/** Whoever wants a slot: told where it stands, and may leave the queue. */
+/** A caller that waits for a slot, and may leave the queue. */
 interface SlotWaiter {
-  /** There is no room: it waits. `leave` takes it out of the queue. */
+  /** No slot is free: it waits. `leave` takes it out of the queue. */
   queued(leave: (reason: CellaError) => void): void;
   /** It has its slot. */
   placed(): void;
@@ -25,16 +25,16 @@ interface SlotWaiter {
 
 export interface KernelSlots {
   take(holder: SlotHolder): Promise<KernelSlot>;
-  /** Called when a holder has become idle: those who wait may need its place. */
+  /** Call it when a holder has become idle: a waiting caller may need its slot. */
   hibernateIdle(): void;
 }
 
 const ignore = () => {};
 
-/** As many as anybody wants. */
+/** No limit. */
 export const unlimitedSlots: KernelSlots = { take: async () => ({ release: ignore }), hibernateIdle: ignore };
 
-/** After this long, a kernel that is being put to sleep is not counted on any more: its code may keep it from being saved. */
+/** A kernel that takes longer to hibernate is no longer expected to: its code may keep it from being saved. */
 const SLOW_MS = 1000;
 
 interface QueuedWaiter {
@@ -47,10 +47,10 @@ export class LimitedKernelSlots implements KernelSlots {
   readonly #waitMs: number;
   readonly #holders = new Set<SlotHolder>();
   readonly #waiters: QueuedWaiter[] = [];
-  /** Those that were asked to sleep, and those of them that are counted on. */
+  /** Those that are hibernating, and those of them that are expected to succeed. */
   readonly #leaving = new Set<SlotHolder>();
   readonly #expected = new Set<SlotHolder>();
-  /** Those that could not be put to sleep: no use to those who wait by now. */
+  /** Those that could not hibernate: not asked again for the callers that wait now. */
   readonly #failedToHibernate = new Set<SlotHolder>();
   #waits = 0;
 
@@ -63,7 +63,7 @@ export class LimitedKernelSlots implements KernelSlots {
     return this.#holders.size;
   }
 
-  /** How many had to wait so far. */
+  /** How many callers had to wait so far. */
   get waits(): number {
     return this.#waits;
   }
@@ -96,7 +96,7 @@ export class LimitedKernelSlots implements KernelSlots {
     return promise;
   }
 
-  /** For one who has waited for so long in vain. */
+  /** The error of a caller that waited this long in vain. */
   exhausted(waitMs: number): CellaError {
     const message = `All ${this.#most} kernels are at work, and none came free within ${waitMs / 1000} s.`;
     return new CellaError('POOL_EXHAUSTED', message, { details: { maxKernels: this.#most, waitMs } });
@@ -112,7 +112,7 @@ export class LimitedKernelSlots implements KernelSlots {
     }
   }
 
-  /** It gives its slot when it sleeps. Where it is slow, or cannot sleep, another one is asked. */
+  /** Frees its slot by hibernating it. If it is slow, or fails, another one is hibernated. */
   async #hibernate(holder: SlotHolder): Promise<void> {
     this.#leaving.add(holder);
     this.#expected.add(holder);
@@ -123,7 +123,7 @@ export class LimitedKernelSlots implements KernelSlots {
     try {
       await holder.hibernate();
     } catch {
-      // Told to its own session by its next call; it stays as it is.
+      // It stays alive; the next call of its session gets the error.
       this.#failedToHibernate.add(holder);
     } finally {
       clearTimeout(timer);
@@ -148,7 +148,7 @@ export class LimitedKernelSlots implements KernelSlots {
   }
 }
 
-/** One who waits for so long. */
+/** A caller that gives up after some time. */
 class WaitDeadline implements SlotWaiter {
   readonly #waitMs: number;
   readonly #over: (waitMs: number) => CellaError;
@@ -171,16 +171,16 @@ class WaitDeadline implements SlotWaiter {
 interface WaitOptions {
   readonly waitMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** What is told to one who has waited for so long. */
+  /** The error of a caller that waited this long. */
   readonly exhausted: (waitMs: number) => CellaError;
 }
 
 export class AcquireGroup implements SlotWaiter {
   #state: 'coming' | 'queued' | 'placed' | 'left' = 'coming';
   #leave: (reason: CellaError) => void = () => {};
-  /** Why it must not stand in the queue, where all gave up on the way there. */
+  /** Set if all callers gave up before it entered the queue: it must not wait there. */
   #cancelled: CellaError | undefined;
-  /** Starts the clock of each: what comes before the queue is no waiting. */
+  /** Start the timeout of each caller: time before the queue does not count as waiting. */
   readonly #clocks = new Set<() => void>();
   #members = 0;
 
@@ -195,17 +195,17 @@ export class AcquireGroup implements SlotWaiter {
     this.#state = 'placed';
   }
 
-  /** Whether it is out of the queue: nothing will come of it. */
+  /** Whether it has left the queue: it gets no slot. */
   get left(): boolean {
     return this.#state === 'left';
   }
 
-  /** Whether all have given up: nobody has, or will have, what comes of it. */
+  /** Whether all callers have given up. */
   get isEmpty(): boolean {
     return this.#members === 0;
   }
 
-  /** What comes of the work, unless this one gives up first. */
+  /** The result of the work, unless this caller gives up first. */
   async join<T>(work: Promise<T>, { waitMs, signal, exhausted }: WaitOptions): Promise<T> {
     const { promise: gaveUp, reject } = Promise.withResolvers<never>();
     let timer: NodeJS.Timeout | undefined;
@@ -229,7 +229,7 @@ export class AcquireGroup implements SlotWaiter {
     }
   }
 
-  /** Out of the queue, whoever waits. What has its place keeps it. */
+  /** Leaves the queue for all callers. If it has a slot already, it keeps it. */
   cancel(reason: CellaError): void {
     this.#cancelled = reason;
     if (this.#state !== 'queued') return;

@@ -18,11 +18,11 @@ import { type EnvironmentSource, SharedEnvironment } from './shared-environment.
 export interface RecoveryOptions {
   readonly agentKey: string;
   readonly environments: EnvironmentSource;
-  /** Where names are saved; without it they end with their kernel. */
+  /** Where variables are saved; without it they end with their kernel. */
   readonly durableCheckpoints?: DurableCheckpoints;
 }
 
-/** Recoveries in a row without a cell that ended. */
+/** Recoveries in a row without a cell that finished. */
 const MOST_RECOVERIES = 3;
 
 export class Recovery {
@@ -41,12 +41,12 @@ export class Recovery {
     this.#autosave = autosave;
   }
 
-  /** How often the kernel was brought back after it had died. */
+  /** How often the kernel was restarted after it had died. */
   get total(): number {
     return this.#total;
   }
 
-  /** Whether no kernel starts any more, and no cell begins. */
+  /** Whether no kernel and no cell starts any more. */
   get over(): boolean {
     return this.#stage !== 'open';
   }
@@ -55,7 +55,7 @@ export class Recovery {
     return this.#stage === 'closed';
   }
 
-  /** It is about to be closed: whatever has not begun does not begin any more. */
+  /** It is about to be closed: what has not started does not start any more. */
   abandon(): void {
     if (this.#stage === 'open') this.#stage = 'abandoned';
   }
@@ -64,7 +64,7 @@ export class Recovery {
     this.#stage = 'closed';
   }
 
-  /** The kernel that lives, started anew where the last one ended. */
+  /** The live kernel; starts one if there is none. */
   ensureRunning(): Promise<Kernel> {
     if (this.over) return Promise.reject(sessionClosed());
     const { kernel } = this.#process;
@@ -75,12 +75,12 @@ export class Recovery {
     return this.#starting;
   }
 
-  /** Resolves when a start that is on its way has come to its end; how, whoever waits for that kernel is told. */
+  /** Resolves when a start that is under way has succeeded or failed. */
   async settled(): Promise<void> {
     await this.#starting?.catch(() => {});
   }
 
-  /** A cell has ended, or the names are others: deaths from before do not count any more. */
+  /** A cell has finished, or the variables were replaced: earlier deaths no longer count. */
   resetCrashes(): void {
     this.#consecutiveCrashes = 0;
   }
@@ -91,7 +91,7 @@ export class Recovery {
     try {
       return await this.#startOnce();
     } catch (error) {
-      // A template that was killed a moment ago is not known to be dead before somebody tries it.
+      // A template that was just killed is not known to be dead before somebody uses it.
       const retry = error instanceof CellaError && error.code === 'TEMPLATE_FAILED' && !this.closed;
       if (retry) {
         await this.#process.release('the process that kernels are forked from has ended', { keepSlot: true });
@@ -109,26 +109,26 @@ export class Recovery {
     let fresh = false;
     if (!kernelProcess.shared?.environment.alive) {
       await kernelProcess.releaseEnvironment();
-      // Numbers begin anew in the next one.
+      // Snapshots of the old environment do not exist in the next one.
       kernelProcess.checkpoints.markAllGone(ENDED);
       kernelProcess.transaction.forget();
       const opened = await environments.open();
       first = opened.first;
       fresh = opened.fresh;
-      kernelProcess.useEnvironment(new SharedEnvironment(opened.enclosure));
+      kernelProcess.useEnvironment(new SharedEnvironment(opened.environment));
     }
     const shared = kernelProcess.requireShared;
-    // Looked for while the kernel starts. An agent that had no folder has no saves.
-    const comesBack = !fresh && kernelProcess.startFrom.kind !== 'empty';
-    if (durableCheckpoints && comesBack) this.#saves = this.#autosave.settled().then(() => durableCheckpoints.saves());
-    // A transaction that nobody decided is rolled back by the death of its kernel.
+    // Read while the kernel starts. A key that had no folder has no saves.
+    const resumes = !fresh && kernelProcess.startFrom.kind !== 'empty';
+    if (durableCheckpoints && resumes) this.#saves = this.#autosave.settled().then(() => durableCheckpoints.saves());
+    // The death of the kernel rolls an open transaction back.
     const snapshot = kernelProcess.transaction.forget();
     if (snapshot !== undefined && kernelProcess.cause) return await this.#rollBack(shared, snapshot);
     const link = await (first ?? shared.launch(environments.launchOptions()));
-    return await this.#startFromSave(link, comesBack);
+    return await this.#startFromSave(link, resumes);
   }
 
-  /** Everything is as it was when the transaction began. */
+  /** Starts from the snapshot of when the transaction began. */
   async #rollBack(shared: SharedEnvironment, snapshot: number): Promise<Kernel> {
     const { cause } = this.#process;
     const link = await shared.launch({ env: {}, from: { twin: snapshot, keep: false } });
@@ -138,8 +138,8 @@ export class Recovery {
     return kernel;
   }
 
-  /** A fresh kernel, with the last save in it where there is one to come back to. */
-  async #startFromSave(link: KernelConnection, comesBack: boolean): Promise<Kernel> {
+  /** Starts a fresh kernel and loads the last save, if there is one. */
+  async #startFromSave(link: KernelConnection, resumes: boolean): Promise<Kernel> {
     const kernelProcess = this.#process;
     const { cause } = kernelProcess;
     const saves = await this.#saves;
@@ -151,12 +151,12 @@ export class Recovery {
     const { durableCheckpoints, environments } = this.#options;
     if (durableCheckpoints && saves.length > 0)
       return await restoreLastSave(kernelProcess, link, { saves, durableCheckpoints, environments });
-    const lost = comesBack ? await this.#unreadable() : [];
-    const told = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
-    return await kernelProcess.attach(link, cause || lost.length > 0 ? told : undefined);
+    const lost = resumes ? await this.#unreadable() : [];
+    const notice = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
+    return await kernelProcess.attach(link, cause || lost.length > 0 ? notice : undefined);
   }
 
-  /** An agent whose saves are all damaged must hear why it has no names. */
+  /** If all saves are damaged, the next result says so. */
   async #unreadable(): Promise<LostName[]> {
     const all = (await this.#options.durableCheckpoints?.unreadable()) ?? [];
     return all.map(({ id, reason }) => ({ name: '*', reason: `the checkpoint ${id} cannot be read: ${reason}` }));
@@ -172,7 +172,7 @@ export class Recovery {
   }
 }
 
-/** The names of a list of variables, as a kernel tells it: hostile input like any other. */
+/** The names in a kernel's list of variables. The kernel may be hostile. */
 function namesIn(variables: unknown): string[] {
   if (!Array.isArray(variables)) return [];
   return variables.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
@@ -189,17 +189,16 @@ interface SaveSources {
   readonly environments: EnvironmentSource;
 }
 
-/** Tries the saves one by one: one that is damaged, or ends its kernel, must not keep the agent from going on. */
+/** Tries the saves one by one: one that is damaged, or kills its kernel, must not block the session. */
 async function restoreLastSave(
   kernelProcess: KernelProcess,
   link: KernelConnection,
   { saves, durableCheckpoints, environments }: SaveSources,
 ): Promise<Kernel> {
   const shared = kernelProcess.requireShared;
-  const before = kernelProcess.startFrom;
   const { cause } = kernelProcess;
-  let kernel = await kernelProcess.attach(link, undefined);
-  let told: Woken | undefined;
+  let kernel = await kernelProcess.attach(link, undefined, { restoring: true });
+  let notice: Woken | undefined;
   try {
     for (const save of saves) {
       kernelProcess.expectDeath();
@@ -207,27 +206,30 @@ async function restoreLastSave(
       try {
         const { restored, lost } = await durableCheckpoints.read(kernel, save);
         const all = [...lost, ...save.lost.filter(({ name }) => !lost.some((one) => one.name === name))];
-        told = { savedAgoMs, restored, lost: all };
+        notice = { savedAgoMs, restored, lost: all };
         kernelProcess.executions = Math.max(kernelProcess.executions, save.execution);
         break;
       } catch (error) {
         const unusable = isKernelFault(error) || (error instanceof CellaError && error.code === 'CHECKPOINT_DAMAGED');
         if (!unusable) throw error;
         const reason = `it could not be loaded: ${error.message}`;
-        told ??= { savedAgoMs, restored: [], lost: [...save.saved.map((name) => ({ name, reason })), ...save.lost] };
-        if (kernel.dead)
-          kernel = await kernelProcess.attach(await shared.launch(environments.launchOptions()), undefined);
+        notice ??= { savedAgoMs, restored: [], lost: [...save.saved.map((name) => ({ name, reason })), ...save.lost] };
+        if (kernel.dead) {
+          const next = await shared.launch(environments.launchOptions());
+          kernel = await kernelProcess.attach(next, undefined, { restoring: true });
+        }
       }
     }
+    kernelProcess.restored();
   } catch (error) {
-    // Whoever tries next begins with the saves again.
+    // The next start tries the saves again.
     const death = cause ?? kernel.dead;
-    kernelProcess.startFrom = death ? { kind: 'died', cause: death } : before;
+    if (death) kernelProcess.recoverFrom(death);
     throw error;
   } finally {
     kernelProcess.expectDeath(false);
   }
-  if (told) kernel.notice = cause ? { recovered: { ...told, cause } } : { woken: told };
+  if (notice) kernel.notice = cause ? { recovered: { ...notice, cause } } : { woken: notice };
   if (kernel.dead) kernelProcess.onDeath(kernel, shared, kernel.dead);
   return kernel;
 }

@@ -22,12 +22,12 @@ export class KernelRollback {
     this.#clock = clock;
   }
 
-  /** What becomes of a cell that has run, and of the twin from before it. */
+  /** Keeps or rolls back a cell that has run, and the snapshot from before it. */
   async settleTransaction(snapshot: number, policy: TransactionPolicy, result: ResultEvent): Promise<ResultEvent> {
     const failed = result.status !== 'ok';
     const back =
       policy === 'rollback_always' || (failed && (policy === 'commit_on_success' || policy === 'rollback_on_failure'));
-    // A death decides an explicit one.
+    // The death of the kernel rolls an explicit transaction back.
     if (back || (policy === 'explicit' && result.death)) return await this.#rollbackAfter(snapshot, result);
     if (policy === 'explicit') {
       this.#process.transaction.leaveOpen(snapshot);
@@ -54,7 +54,7 @@ export class KernelRollback {
     if (snapshot !== undefined) this.#process.dropSnapshot(snapshot);
   }
 
-  /** Keeps this moment of the kernel, to go back to or to fork from. */
+  /** A live checkpoint, to go back to or to fork from. */
   async addCheckpoint(kernel: Kernel, name?: string): Promise<LiveCheckpoint> {
     const snapshot = await takeSnapshot(kernel, this.#process.requireShared);
     const checkpoint = { ...this.#newCheckpoint(snapshot), ...(name === undefined ? {} : { name }) };
@@ -68,50 +68,44 @@ export class KernelRollback {
     await this.#rollbackTo(checkpoint.snapshot, true);
   }
 
-  /** To before the last cell. Gives the number of executions that had been had by then. */
-  async undo(): Promise<number> {
-    if (this.#process.transaction.open !== undefined) {
-      await this.rollback();
-      return this.#process.executions;
-    }
-    const checkpoint = this.#process.checkpoints.takeUndo();
-    await this.#rollbackTo(checkpoint.snapshot, false);
-    return checkpoint.execution;
+  /** Goes back to before the last cell. */
+  async undo(): Promise<void> {
+    if (this.#process.transaction.open !== undefined) await this.rollback();
+    else await this.#rollbackTo(this.#process.checkpoints.takeUndo().snapshot, false);
   }
 
-  /** Where the place of the kernel has ended with it, there is nothing to go back to: the last save comes back. */
+  /** If the environment has ended with the kernel, the snapshot is gone: the next start loads the last save. */
   async #rollbackAfter(snapshot: number, result: ResultEvent): Promise<ResultEvent> {
     try {
       await this.#rollbackTo(snapshot, false);
       return { ...result, transaction: 'rolled_back' };
     } catch (error) {
       if (!result.death) throw error;
-      this.#process.startFrom = { kind: 'died', cause: result.death };
+      this.#process.recoverFrom(result.death);
       return result;
     }
   }
 
-  /** The twin becomes the kernel, or, where it is kept, a fork of it. */
+  /** The snapshot becomes the kernel; with `keep`, a fork of the snapshot does. */
   async #rollbackTo(snapshot: number, keep: boolean): Promise<void> {
     const kernelProcess = this.#process;
     const shared = kernelProcess.requireShared;
-    await kernelProcess.kill();
-    kernelProcess.startFrom = EMPTY;
+    await kernelProcess.kill(EMPTY);
     try {
       await kernelProcess.attach(await shared.launch({ env: {}, from: { twin: snapshot, keep } }), undefined, {
         fromSnapshot: true,
       });
     } catch (cause) {
-      // The kernel has ended too: the last save comes back, and the next result says so.
+      // The kernel has ended too: the next start loads the last save, and the next result says so.
       const death = kernelProcess.cause ?? kernelProcess.kernel?.dead;
-      if (death) kernelProcess.startFrom = { kind: 'died', cause: death };
+      if (death) kernelProcess.recoverFrom(death);
       if (!(cause instanceof CellaError) || cause.code === 'CHECKPOINT_GONE') throw cause;
       throw new CellaError('CHECKPOINT_GONE', `The kernel cannot go back. ${cause.message}`, { cause });
     }
     this.#autosave.changed();
   }
 
-  /** Whether it is kept: where nothing can be undone nobody needs it. */
+  /** False if it was dropped, because nothing can be undone here. */
   #keepForUndo(snapshot: number): boolean {
     const { checkpoints } = this.#process;
     if (checkpoints.limits.undo > 0) checkpoints.addUndo(this.#newCheckpoint(snapshot));

@@ -5,33 +5,31 @@ import type { KernelHost, StartKernelOptions } from '../environments/kernel-host
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 
-/** Makes the first enclosure of an agent, or another after the last one ended. */
+/** Opens the environments of one agent key, one after the other. */
 export interface EnvironmentSource {
-  /** `fresh`: the agent had no folder before, and so nothing else. */
-  open(): Promise<{ enclosure: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }>;
-  /** What a kernel is to begin with. */
+  /** `fresh`: the key had no folder before, and so no saves. */
+  open(): Promise<{ environment: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }>;
   launchOptions(): StartKernelOptions;
 }
 
-/** Who lives there is told what happens there. */
 type EnvironmentListener = Pick<KernelHost, 'onGone' | 'onDenied'>;
 
 export class SharedEnvironment {
   readonly environment: KernelHost;
   readonly #listeners = new Set<EnvironmentListener>();
 
-  constructor(enclosure: KernelHost) {
-    this.environment = enclosure;
-    enclosure.onGone = (snapshot, outOfMemory) => {
+  constructor(environment: KernelHost) {
+    this.environment = environment;
+    environment.onGone = (snapshot, outOfMemory) => {
       for (const listener of this.#listeners) listener.onGone(snapshot, outOfMemory);
     };
-    // Which of them it was, nobody can tell from outside.
-    enclosure.onDenied = (attempt) => {
+    // Which of its kernels it was cannot be seen from outside.
+    environment.onDenied = (attempt) => {
       for (const listener of this.#listeners) listener.onDenied(attempt);
     };
   }
 
-  /** Whoever moves in must move out: with the last one the enclosure ends. */
+  /** Returns the function that releases it. The last release closes the environment. */
   retain(listener: EnvironmentListener): () => Promise<void> {
     this.#listeners.add(listener);
     return async () => {
@@ -39,12 +37,12 @@ export class SharedEnvironment {
     };
   }
 
-  /** Whether only one kernel lives here. */
+  /** Whether at most one kernel runs here. */
   get unshared(): boolean {
     return this.#listeners.size <= 1;
   }
 
-  /** A number that the code cannot foretell: it could put a process of its own in the place of the twin. */
+  /** Unpredictable: code that could guess it could put a process of its own in place of the snapshot. */
   newSnapshotId(): number {
     return randomInt(1, 2 ** 31);
   }
@@ -54,12 +52,12 @@ export class SharedEnvironment {
   }
 }
 
-/** How long a twin may take to become a kernel. */
+/** How long a snapshot may take to become a kernel. */
 const SNAPSHOT_READY_MS = 10_000;
-/** How long a new kernel may take to say hello, on the busiest machine. None of its user's code runs before. */
+/** How long a new kernel may take to be ready, on the busiest machine. No user code runs before. */
 const HELLO_MS = 60_000;
 
-/** Freezes the kernel as it is, and gives the number of the twin. */
+/** Freezes a fork of the kernel, and returns its number. */
 export async function takeSnapshot(kernel: Kernel, shared: SharedEnvironment): Promise<number> {
   const snapshot = shared.newSnapshotId();
   await kernel.takeSnapshot(snapshot);
@@ -67,8 +65,8 @@ export async function takeSnapshot(kernel: Kernel, shared: SharedEnvironment): P
 }
 
 /**
- * A twin holds the memory of the code, which may have seen to it that it never becomes a kernel. And who starts kernels
- * may have been stopped.
+ * Kills a kernel that does not become ready: a snapshot holds the memory of user code, which may keep it from becoming a
+ * kernel, and the process that starts kernels may have been stopped.
  */
 export async function waitReady(kernel: Kernel, { fromSnapshot }: { readonly fromSnapshot: boolean }): Promise<void> {
   const timer = setTimeout(() => void kernel.kill(), fromSnapshot ? SNAPSHOT_READY_MS : HELLO_MS);

@@ -7,9 +7,9 @@ export interface LiveCheckpoint {
   readonly id: string;
   readonly name?: string;
   readonly createdAt: number;
-  /** How many executions the session had had. */
+  /** How many executions the session had had by then. */
   readonly execution: number;
-  /** Why it cannot be gone back to any more. */
+  /** Why it can no longer be restored. */
   gone?: string;
 }
 
@@ -18,11 +18,11 @@ export interface LiveCheckpointLimits {
   readonly maxCount: number;
   /** How many cells can be undone. */
   readonly undo: number;
-  /** Memory that all of them may take together. */
+  /** Memory of all of them together. */
   readonly maxBytes: number;
 }
 
-/** Those that are gone are remembered for a while, so that whoever asks for one hears why. */
+/** Those that are gone are remembered for a while, for the error message. */
 const MOST_REMEMBERED = 200;
 
 export class LiveCheckpoints {
@@ -65,7 +65,7 @@ export class LiveCheckpoints {
     return last;
   }
 
-  /** By id or name, the newest first. Undefined where there never was one. */
+  /** By id or name, the newest first. Undefined if there never was one. Throws `CHECKPOINT_GONE`. */
   find(idOrName: string): LiveCheckpoint | undefined {
     const found =
       this.#kept.findLast(({ id, name, gone }) => gone === undefined && (id === idOrName || name === idOrName)) ??
@@ -78,11 +78,11 @@ export class LiveCheckpoints {
 
   remove(checkpoint: LiveCheckpoint): void {
     this.#kept = this.#kept.filter((one) => one !== checkpoint);
-    // The number of one that is gone may be that of another by now.
+    // The snapshot number of one that is gone may belong to another by now.
     if (checkpoint.gone === undefined) this.#drop(checkpoint.snapshot);
   }
 
-  /** `sizes` are in bytes by twin. The oldest go until the rest fit: points to undo to before checkpoints. */
+  /** `sizes`: bytes by snapshot. Drops the oldest until the rest fit, the undo stack before checkpoints. */
   evictToFit(sizes: Readonly<Record<string, number>>): void {
     const size = ({ snapshot }: LiveCheckpoint) => sizes[String(snapshot)] ?? 0;
     const alive = [...this.#undo, ...this.#kept.filter(({ gone }) => gone === undefined)];
@@ -95,14 +95,14 @@ export class LiveCheckpoints {
     }
   }
 
-  /** A frozen fork has ended by itself. */
+  /** A snapshot has ended by itself. */
   markGone(snapshot: number, reason: string): void {
     this.#undo = this.#undo.filter((checkpoint) => checkpoint.snapshot !== snapshot);
     const checkpoint = this.#kept.find((one) => one.snapshot === snapshot && one.gone === undefined);
     if (checkpoint) checkpoint.gone = reason;
   }
 
-  /** Every one of them has ended, with the place where they lived. */
+  /** All have ended, with their environment. */
   markAllGone(reason: string): void {
     this.#undo = [];
     for (const checkpoint of this.#kept) checkpoint.gone ??= reason;
@@ -125,12 +125,12 @@ const NONE: TransactionState = { kind: 'none' };
 export class Transaction {
   #state: TransactionState = NONE;
 
-  /** Whether nothing depends on the twins of the kernel. */
+  /** Whether nothing depends on a snapshot of the kernel. */
   get none(): boolean {
     return this.#state.kind === 'none';
   }
 
-  /** The twin of one that waits to be decided. */
+  /** The snapshot of a transaction that waits to be committed or rolled back. */
   get open(): number | undefined {
     return this.#state.kind === 'open' ? this.#state.snapshot : undefined;
   }
@@ -143,19 +143,19 @@ export class Transaction {
     this.#state = { kind: 'open', snapshot };
   }
 
-  /** The cell is over. One that was left open stays so. */
+  /** The cell has ended. A transaction that was left open stays open. */
   end(): void {
     if (this.#state.kind === 'running') this.#state = NONE;
   }
 
-  /** Gives the twin to whoever decides. */
+  /** Ends an open transaction and returns its snapshot. Throws `NO_TRANSACTION`. */
   take(): number {
     const snapshot = this.forget();
     if (snapshot === undefined) throw new CellaError('NO_TRANSACTION', 'There is no open transaction.');
     return snapshot;
   }
 
-  /** There is nothing to decide any more. */
+  /** Ends an open transaction, if there is one, and returns its snapshot. */
   forget(): number | undefined {
     const snapshot = this.open;
     if (snapshot !== undefined) this.#state = NONE;

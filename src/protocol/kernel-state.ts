@@ -47,22 +47,38 @@ export type Manifest = z.infer<typeof Manifest>;
 
 export const Lost = z.object({ name: z.string(), reason: z.string() });
 
-export const CheckpointInfo = z
+/** A point to go back to: `live` in the memory of the kernel, `durable` in storage. */
+export const Checkpoint = z
   .object({
     id: z.string(),
     name: z.string().exactOptional(),
     kind: z.enum(['live', 'durable']),
+    /** Made by itself, for recovery and hibernation. */
     automatic: z.boolean(),
+    /** Milliseconds since 1970. */
     createdAt: z.number(),
+    /** How many executions the session had had. */
     execution: z.int(),
+    /** Only of durable checkpoints, like `python`, `saved` and `lost`. */
     bytes: z.int().exactOptional(),
     python: z.string().exactOptional(),
     saved: z.array(z.string()).readonly().exactOptional(),
     lost: z.array(Lost).readonly().exactOptional(),
+    /** Why a live checkpoint can no longer be restored. */
     gone: z.string().exactOptional(),
   })
   .meta({ id: 'Checkpoint' });
+export type Checkpoint = z.infer<typeof Checkpoint>;
 
+/** What a durable checkpoint restored; a live one restores everything. */
+export const Restored = z.object({
+  checkpoint: Checkpoint,
+  restored: z.array(z.string()).readonly().exactOptional(),
+  lost: z.array(Lost).readonly().exactOptional(),
+});
+export type Restored = z.infer<typeof Restored>;
+
+/** What may replace the code from `start` to `end` (UTF-16 offsets, as in JavaScript strings). */
 export const Completion = z
   .object({
     matches: z.array(z.object({ text: z.string(), type: z.string() })).readonly(),
@@ -70,6 +86,7 @@ export const Completion = z
     end: z.int(),
   })
   .meta({ id: 'Completion' });
+export type Completion = z.infer<typeof Completion>;
 
 export const Inspection = z
   .object({
@@ -82,7 +99,9 @@ export const Inspection = z
     repr: z.string().optional(),
   })
   .meta({ id: 'Inspection' });
+export type Inspection = z.infer<typeof Inspection>;
 
+/** `indent`: what the next line of incomplete code should start with. */
 export const Completeness = z
   .discriminatedUnion('status', [
     z.object({ status: z.literal('complete') }),
@@ -90,16 +109,20 @@ export const Completeness = z
     z.object({ status: z.literal('invalid'), message: z.string() }),
   ])
   .meta({ id: 'Completeness' });
+export type Completeness = z.infer<typeof Completeness>;
 
 export const Variable = z
   .object({
     name: z.string(),
     type: z.string(),
+    /** Bytes: of an array's data if it tells, else of the object alone. */
     size: z.number(),
+    /** `len()`, or an array's shape, as text. */
     length: z.string().exactOptional(),
     preview: z.string(),
   })
   .meta({ id: 'Variable' });
+export type Variable = z.infer<typeof Variable>;
 
 export const HistoryEntry = z
   .object({
@@ -108,17 +131,25 @@ export const HistoryEntry = z
     status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']),
   })
   .meta({ id: 'HistoryEntry' });
+export type HistoryEntry = z.infer<typeof HistoryEntry>;
 
+/** A kernel by its agent key, whichever process holds it. */
 export const AgentInfo = z
   .object({
     agentKey: z.string(),
+    /** `live`: a process holds it. */
     state: z.enum(['live', 'hibernated']),
     holder: z.object({ pid: z.int(), since: z.number() }).exactOptional(),
+    /** The process that its kernel descends from. */
     pid: z.int().exactOptional(),
+    /** Of its processes; absent if this user may not look. */
     memoryBytes: z.number().exactOptional(),
+    /** Since it was last saved or ended. */
     idleMs: z.number(),
     lastSave: z.object({ id: z.string(), at: z.number() }).exactOptional(),
     executions: z.int(),
+    /** The agent key whose workspace it shares. */
     workspaceOf: z.string().exactOptional(),
   })
   .meta({ id: 'AgentInfo' });
+export type AgentInfo = z.infer<typeof AgentInfo>;

@@ -85,8 +85,8 @@ export function isTurnOver({ status }: Pick<TurnInfo, 'status'>): boolean {
   return status !== 'queued' && status !== 'running';
 }
 
-/** One turn, and whether another request with the same Idempotency-Key has brought it. */
-export const Prompted = TurnInfo.extend({ joined: z.boolean() }).meta({ id: 'Prompted' });
+/** One turn, and whether an earlier request with the same Idempotency-Key created it. */
+export const Prompted = TurnInfo.extend({ replayed: z.boolean() }).meta({ id: 'Prompted' });
 
 export type Prompted = z.infer<typeof Prompted>;
 

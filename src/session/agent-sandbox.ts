@@ -11,31 +11,31 @@ import { checkOptions, type SessionOptions } from './session-options.ts';
 import { acquireExecutor } from './shared-resources.ts';
 
 export interface AgentEnclosureOptions {
-  /** Those of the session; all that is about its kernel alone is not looked at. */
+  /** The options of the session; those only for its kernel are ignored. */
   readonly session: SessionOptions;
-  /** The agent whose folder the session works in, where it is a fork. */
+  /** The agent key whose workspace the session shares, if it is a fork. */
   readonly workspaceOf?: string | undefined;
   readonly folders: AgentMounts;
-  /** Told of hosts that something in it tried to reach, and that the session's network policy does not allow. */
+  /** Called for each host that was denied by the session's network policy. */
   readonly onDenied?: KernelHost['onDenied'] | undefined;
 }
 
 export interface AgentEnclosure extends AsyncDisposable {
   readonly kind: 'sandbox' | 'docker';
-  /** Paths as they are inside. */
+  /** Paths inside the sandbox. */
   readonly paths: typeof AGENT_PATHS & { readonly workspace: string; readonly home: string };
-  /** The same two, on the host. */
+  /** The same paths on the host. */
   readonly onHost: { readonly workspace: string; readonly home: string };
-  /** How their files are reached there. */
+  /** Access to their files. */
   readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
-  /** The process, as the host sees it, that everything in here descends from. */
+  /** The pid, on the host, that everything in it descends from. */
   readonly pid: number;
-  /** Whether it can still run a program. */
+  /** Whether it can still run programs. */
   readonly alive: boolean;
-  /** Why it could not be closed around its first process, if it could not: that may be known only after it was opened. */
+  /** Why isolation failed. It may be known only after the sandbox was opened. */
   readonly failure: Error | undefined;
   command(program: ProgramSpec): Promise<RunningProgram>;
-  /** Ends all that runs in it. */
+  /** Ends everything that runs in it. */
   close(): Promise<void>;
 }
 
@@ -48,12 +48,12 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
     const { kind } = launch.executorChoice;
     if (kind === 'in-process' || !launch.isolated) throw notIsolated(kind);
     await using undo = new AsyncDisposableStack();
-    const { executor, giveBack } = acquireExecutor(launch.executorChoice);
-    undo.defer(giveBack);
-    const { enclosure, spec } = await launch.openForAgent(executor, options.folders);
-    undo.defer(() => enclosure.close());
-    if (options.onDenied) enclosure.onDenied = options.onDenied;
-    if (kind === 'container') await requireNode(executor, enclosure, checked.image);
+    const { resource: executor, release } = acquireExecutor(launch.executorChoice);
+    undo.defer(release);
+    const { environment, spec } = await launch.openForAgent(executor, options.folders);
+    undo.defer(() => environment.close());
+    if (options.onDenied) environment.onDenied = options.onDenied;
+    if (kind === 'container') await requireNode(executor, environment, checked.image);
     const owned = undo.move();
     let closing: Promise<void> | undefined;
     const close = () => {
@@ -66,15 +66,15 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
       onHost: { workspace: launch.cwd, home: launch.home },
       files: { workspace: launch.files, home: launch.homeFiles },
       get pid() {
-        return enclosure.pid;
+        return environment.pid;
       },
       get alive() {
-        return enclosure.alive;
+        return environment.alive;
       },
       get failure() {
-        return enclosure.failure;
+        return environment.failure;
       },
-      command: (program) => enclosure.exec(program),
+      command: (program) => environment.exec(program),
       close,
       [Symbol.asyncDispose]: close,
     };
@@ -83,25 +83,25 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
 
 function notIsolated(executor: string): CellaError {
   const what = executor === 'in-process' ? 'The executor `in-process`' : 'A session without a sandbox';
-  return new CellaError('CAPABILITY_MISSING', `${what} has no place that a coding agent could be kept in.`);
+  return new CellaError('CAPABILITY_MISSING', `${what} cannot isolate a coding agent.`);
 }
 
 const LONGEST_MS = 30_000;
 const MOST_WORDS = 4000;
 
-/** One image each. */
+/** Images whose Node was checked. */
 const proven = new WeakSet<Executor>();
 
-async function requireNode(executor: Executor, enclosure: KernelHost, image: string | undefined): Promise<void> {
+async function requireNode(executor: Executor, environment: KernelHost, image: string | undefined): Promise<void> {
   if (proven.has(executor)) return;
   const command = {
     argv: [`${AGENT_PATHS.node}/node`, '--version'],
     timeoutMs: LONGEST_MS,
     outputLimitBytes: MOST_WORDS,
   };
-  const { exitCode, stderr } = await runToEnd(enclosure, command, undefined).catch((error: unknown) => {
+  const { exitCode, stderr } = await runToEnd(environment, command, undefined).catch((error: unknown) => {
     const problem = error instanceof CellaError ? error.details.problem : undefined;
-    // Where the loader that Node names is not in the image, nothing starts that could write a word.
+    // If the image lacks the loader that Node needs, nothing starts that could write an error.
     throw typeof problem === 'string' ? unusable(image, problem) : error;
   });
   if (exitCode !== 0) throw unusable(image, stderr.toString().trim().split('\n')[0] || 'it ended without a word');
@@ -111,7 +111,7 @@ async function requireNode(executor: Executor, enclosure: KernelHost, image: str
 function unusable(image: string | undefined, words: string): CellaError {
   const which = image === undefined ? 'The default image' : `The image ${image}`;
   const advice =
-    image === undefined ? '`cella image build` makes it anew' : 'it needs the libraries of glibc and libstdc++';
-  const message = `${which} cannot hold a coding agent, because Node does not run in it (${words}): ${advice}.`;
+    image === undefined ? 'build it again with `cella image build`' : 'it needs the libraries of glibc and libstdc++';
+  const message = `${which} cannot run a coding agent, because Node does not run in it (${words}): ${advice}.`;
   return new CellaError('IMAGE_UNUSABLE', message, { details: image === undefined ? {} : { image } });
 }

@@ -6,14 +6,16 @@ import type { ToolProblem } from '../namespaces/tools/catalog.ts';
 import type { ToolInfo } from '../namespaces/tools/tool-info.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
+import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
 import type {
-  BackgroundEvent,
-  ExecutionEvent,
-  InputRequestEvent,
-  ResultEvent,
-  Status,
-} from '../protocol/execution-events.ts';
-import type { LostName } from '../protocol/kernel-state.ts';
+  Checkpoint,
+  Completeness,
+  Completion,
+  HistoryEntry,
+  Inspection,
+  Restored,
+  Variable,
+} from '../protocol/kernel-state.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
 import type { PermissionDecision, PermissionInfo } from '../protocol/permission.ts';
 import type { PyValue } from '../protocol/py-values.ts';
@@ -23,55 +25,28 @@ import type { AgentName, CodingAgent, PermissionMode, Transcript, TurnInfo } fro
 export interface ExecuteOptions {
   /** Interrupts the code after this long, and kills it after a grace period. 0 means no limit. */
   readonly timeoutMs?: number;
-  /** Stops waiting: a queued execution is taken back, a running one interrupted. */
+  /** Cancels a queued execution, interrupts a running one. */
   readonly signal?: AbortSignal;
   /** How long one input() may wait for its answer. */
   readonly inputTimeoutMs?: number;
-  /** What becomes of the changes that the code makes. */
+  /** Whether the changes of the code are kept or rolled back. */
   readonly transaction?: TransactionPolicy;
 }
 
-/** A point to go back to: `live` in the memory of the kernel, `durable` in storage. */
-export interface Checkpoint {
-  readonly id: string;
-  readonly name?: string;
-  readonly kind: 'live' | 'durable';
-  /** Made by itself, for recovery and hibernation. */
-  readonly automatic: boolean;
-  /** Milliseconds since 1970. */
-  readonly createdAt: number;
-  /** How many executions the session had had. */
-  readonly execution: number;
-  /** Durable ones tell what is in them. */
-  readonly bytes?: number;
-  readonly python?: string;
-  readonly saved?: readonly string[];
-  readonly lost?: readonly LostName[];
-  /** Why a live one cannot be gone back to any more. */
-  readonly gone?: string;
-}
-
 export interface CheckpointOptions {
-  /** What to call it. A live one of the same name is replaced. */
+  /** A live checkpoint of the same name is replaced. */
   readonly name?: string;
-  /** Into storage, for another process, another machine, or after a reboot. */
+  /** In storage: for another process, another machine, or after a reboot. */
   readonly durable?: boolean;
 }
 
 export interface ForkOptions {
-  /** Who owns the other kernel. */
+  /** The key of the new kernel. */
   readonly agentKey: string;
-  /** A live checkpoint to begin with, instead of now. */
+  /** The live checkpoint to fork from, instead of the current state. */
   readonly from?: string;
-  /** Also where a server has a session for that key, which is deleted. Without a server its names are lost in any case. */
+  /** At a server: deletes the session that has this key. Without a server, its variables are always replaced. */
   readonly replace?: boolean;
-}
-
-/** What a durable checkpoint brought back; a live one brings back everything. */
-export interface Restored {
-  readonly checkpoint: Checkpoint;
-  readonly restored?: readonly string[];
-  readonly lost?: readonly LostName[];
 }
 
 export interface RunOptions extends ExecuteOptions {
@@ -80,100 +55,43 @@ export interface RunOptions extends ExecuteOptions {
   readonly onEvent?: (event: ExecutionEvent) => void;
 }
 
-export interface Completion {
-  /** What may stand in place of the code from `start` to `end` (UTF-16 offsets, as in JavaScript strings). */
-  readonly matches: readonly { readonly text: string; readonly type: string }[];
-  readonly start: number;
-  readonly end: number;
-}
-
-export interface Inspection {
-  readonly found: boolean;
-  readonly name?: string | undefined;
-  readonly type?: string | undefined;
-  readonly signature?: string | undefined;
-  readonly doc?: string | undefined;
-  readonly source?: string | undefined;
-  readonly repr?: string | undefined;
-}
-
-/** What is known of an agent, whoever holds it. */
-export interface AgentInfo {
-  readonly agentKey: string;
-  /** `live`: a process holds it. */
-  readonly state: 'live' | 'hibernated';
-  readonly holder?: { readonly pid: number; readonly since: number };
-  /** The process that its kernel descends from. */
-  readonly pid?: number;
-  /** Of its processes; absent where this user may not look. */
-  readonly memoryBytes?: number;
-  /** Since it was last saved or ended. */
-  readonly idleMs: number;
-  readonly lastSave?: { readonly id: string; readonly at: number };
-  readonly executions: number;
-  /** The agent whose workspace it shares. */
-  readonly workspaceOf?: string;
-}
-
-/** `indent` is what the next line of incomplete code should begin with. */
-export type Completeness =
-  | { readonly status: 'complete' }
-  | { readonly status: 'incomplete'; readonly indent: string }
-  | { readonly status: 'invalid'; readonly message: string };
-
-export interface Variable {
-  readonly name: string;
-  readonly type: string;
-  /** Bytes: of an array's data where it tells, else of the object alone. */
-  readonly size: number;
-  /** `len()`, or an array's shape, as text; absent where there is none. */
-  readonly length?: string;
-  readonly preview: string;
-}
-
-export interface HistoryEntry {
-  readonly execution: number;
-  readonly code: string;
-  readonly status: Status;
-}
-
 export interface SessionApi extends NamespacesApi, AsyncDisposable {
   readonly agentKey: string;
   /** Where its code runs. */
   readonly executor: ExecutorKind;
-  /** False where nothing isolates its code. */
+  /** False if nothing isolates its code. */
   readonly sandboxed: boolean;
-  /** What that executor can do. What it cannot is refused with `CAPABILITY_MISSING`. */
+  /** What its executor supports. The rest fails with `CAPABILITY_MISSING`. */
   readonly capabilities: Capabilities;
   /** Runs code to its end. Exceptions in the code are results, not rejections. */
   run(code: string, options?: RunOptions): Promise<ResultEvent>;
-  /** Runs code and gives its events as they come, the result last. A slow reader slows the code. */
+  /** Runs code and yields its events, the result last. A slow reader slows the code. */
   stream(code: string, options?: ExecuteOptions): AsyncIterable<ExecutionEvent>;
   answerInput(id: number, text: string): Promise<void>;
   cancelInput(id: number, reason?: string): Promise<void>;
-  /** Stops what runs now with KeyboardInterrupt. False where nothing ran. */
+  /** Raises KeyboardInterrupt in the running code. False if nothing runs. */
   interrupt(): Promise<boolean>;
-  /** Clears every name, in the same sandbox. What runs is ended. */
+  /** Clears every variable, in the same sandbox. Ends what runs. */
   reset(): Promise<void>;
-  /** Ends the sandbox and starts another: names, processes and /tmp are gone, the workspace stays. */
+  /** Ends the sandbox and starts another: variables, processes and /tmp are gone, the workspace stays. */
   restart(): Promise<void>;
   /** Keeps the changes of an explicit transaction. */
   commit(): Promise<void>;
-  /** Takes the changes of an explicit transaction back. */
+  /** Rolls an explicit transaction back. */
   rollback(): Promise<void>;
   checkpoint(options?: CheckpointOptions): Promise<Checkpoint>;
   /** Oldest first. */
   checkpoints(): Promise<readonly Checkpoint[]>;
-  /** Goes back: every name is what it was then, and later names are gone. */
+  /** Goes back: every variable is as it was then, and later ones are gone. */
   restore(idOrName: string): Promise<Restored>;
   deleteCheckpoint(idOrName: string): Promise<void>;
-  /** Another kernel with the same memory. Both go on independently, in the same sandbox and workspace. */
+  /** Another kernel with the same memory. Both continue independently, in the same sandbox and workspace. */
   fork(options: ForkOptions): Promise<SessionApi>;
-  /** Goes back to before the last cell that was not undone; needs the option `undo`. */
+  /** Goes back to before the last cell that was not undone. Needs the option `undo`. */
   undo(): Promise<void>;
-  /** Writes what has changed to storage, without waiting until nothing runs for a while. */
+  /** Saves changed variables to storage now, instead of after a pause. */
   save(): Promise<void>;
-  /** Saves the names and ends the kernel; the next call brings it back. */
+  /** Saves the variables and ends the kernel. The next call resumes it. */
   hibernate(): Promise<void>;
   complete(code: string, cursor?: number): Promise<Completion>;
   inspect(code: string, cursor?: number): Promise<Inspection>;
@@ -185,44 +103,44 @@ export interface SessionApi extends NamespacesApi, AsyncDisposable {
    * reader at a time.
    */
   background(): AsyncIterable<BackgroundEvent>;
-  /** Ends the session; names are saved first, unless something still ran. */
+  /** Ends the session. Variables are saved first, unless code still runs. */
   close(): Promise<void>;
-  /** Ends the session and deletes everything of its agent: names, checkpoints, history and workspace. */
+  /** Ends the session and deletes everything of its key: variables, checkpoints, history and workspace. */
   destroy(): Promise<void>;
 }
 
 export interface PromptOptions {
-  /** That of the turn before, else `claude`. */
+  /** By default the agent of the last turn, else `claude`. */
   readonly agent?: AgentName;
   readonly mode?: PermissionMode;
   readonly model?: string;
-  /** Those of the agent's own tools that it may use in this turn; without it, all. */
+  /** The agent's own tools that it may use in this turn; all by default. */
   readonly tools?: readonly string[];
-  /** Of the turn, once it runs; 0 means no limit. */
+  /** The limit of the turn once it runs; 0 means none. */
   readonly timeoutMs?: number;
-  /** `refuse`: `TURN_RUNNING` where another turn runs. By default it waits for its turn. */
+  /** `refuse`: fails with `TURN_RUNNING` if another turn runs. By default the prompt is queued. */
   readonly onBusy?: 'queue' | 'refuse';
   readonly profile?: string;
   /** Stops the turn. */
   readonly signal?: AbortSignal;
 }
 
-/** The events of one turn as they come; they end with its `turn_ended`. */
+/** An event of one turn. The last is its `turn_ended`. */
 export type TurnEvent = AgentLogEvent & { readonly seq: number; readonly at: number };
 
 export interface AgentApi {
-  /** The agents that there are, and whether they can be prompted here. */
+  /** The coding agents, and whether they can be prompted here. */
   agents(): Promise<readonly CodingAgent[]>;
-  /** Tells that a prompt is about to come, so that it need not wait for its executor. False where there is no room for one. */
+  /** Starts a runner ahead of a prompt. False if there is no room for one. */
   warmAgent(agent: AgentName): Promise<boolean>;
-  /** Iterate over it for the events, or take `turn` alone: how it ended, which is also told where it failed. */
+  /** Iterate over it for the events, or await `turn` for how it ended. `turn` resolves also if the turn failed. */
   prompt(prompt: string, options?: PromptOptions): PromptedTurn;
-  /** Stops the turn that runs, also while a permission waits. The turns that were stopped. */
+  /** Stops the running turn, also while a permission is pending. Returns the turns that were stopped. */
   stop(options?: { readonly turn?: string; readonly all?: boolean }): Promise<readonly string[]>;
   transcript(options?: { readonly conversation?: string }): Promise<Transcript>;
-  /** What was asked for, oldest first. */
+  /** Permission requests, oldest first. */
   permissions(options?: { readonly state?: 'pending' | 'resolved' }): Promise<readonly PermissionInfo[]>;
-  /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
+  /** Throws `ALREADY_RESOLVED` if it was decided before; `details` say by whom, and how. */
   decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo>;
 }
 
@@ -240,34 +158,34 @@ export type { RecipeInfo, ToolInfo } from '../namespaces/tools/tool-info.ts';
 /** For work that may take long. */
 export interface WorkOptions {
   readonly signal?: AbortSignal;
-  /** One line on how far it is. */
+  /** Called with one line of progress. */
   readonly onProgress?: (text: string) => void;
 }
 
 export interface DepsResult {
   readonly installed: readonly string[];
-  /** With the installer's reason. */
+  /** `reason`: from the installer. */
   readonly failed: readonly { readonly requirement: string; readonly reason: string }[];
   readonly removed?: readonly string[];
   readonly note?: string;
 }
 
 export interface DepsStatus {
-  /** What is configured. */
+  /** The configured packages. */
   readonly requirements: readonly string[];
   /** The Python that kernels run here: `cp311-x86_64`. */
   readonly python: string;
-  /** Whether all of it is installed for that Python. */
+  /** Whether all of them are installed for that Python. */
   readonly installed: boolean;
 }
 
 export interface DepsApi {
   list(): Promise<readonly string[]>;
-  /** Nothing is installed by asking. */
+  /** Installs nothing. */
   status(): Promise<DepsStatus>;
   add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult>;
   remove(name: string, options?: WorkOptions): Promise<DepsResult>;
-  /** Installs what is configured and not there. */
+  /** Installs the configured packages that are missing. */
   sync(options?: WorkOptions): Promise<DepsResult>;
 }
 
@@ -277,12 +195,12 @@ export interface SkillsApi {
   search(query: string, options?: { readonly limit?: number }): Promise<readonly SkillInfo[]>;
   create(skill: NewSkill, options?: { readonly replace?: boolean }): Promise<SkillInfo>;
   delete(name: string): Promise<void>;
-  /** Files that are no skills, with the reason. */
+  /** Files that are not valid skills, with the reason. */
   problems(): Promise<readonly SkillProblem[]>;
 }
 
 export interface ArtifactsApi {
-  /** By name: all, or at most `limit` of those after a name. */
+  /** Sorted by name: all, or at most `limit` after a name. */
   list(page?: {
     readonly after?: string | undefined;
     readonly limit?: number | undefined;
@@ -303,9 +221,9 @@ export interface ToolsApi {
   search(query: string, options?: { readonly limit?: number }): Promise<readonly ToolInfo[]>;
   describe(name: string): Promise<ToolInfo>;
   call(name: string, named: Record<string, PyValue>, options?: ToolCallOptions): Promise<PyValue>;
-  /** Checks a definition in YAML and keeps it. `where` is what a message about a wrong one calls it, such as its file. */
+  /** Checks and stores a definition in YAML. `where`: its name in error messages, such as the file. */
   add(yaml: string, options?: { readonly replace?: boolean; readonly where?: string }): Promise<ToolInfo>;
-  /** Takes a definition out of storage; false where it has none of that name. */
+  /** Deletes a stored definition. False if there is none of that name. */
   remove(name: string): Promise<boolean>;
   problems(): Promise<readonly ToolProblem[]>;
 }
@@ -313,7 +231,7 @@ export interface ToolsApi {
 export interface ToolCallOptions extends WorkOptions {
   readonly recipe?: string;
   readonly positional?: readonly PyValue[];
-  /** Whoever calls it allows it: nobody else is asked. */
+  /** The caller approves the call: nobody else is asked. */
   readonly approved?: boolean;
 }
 

@@ -25,32 +25,32 @@ import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import type { SessionOptions } from './session-options.ts';
 
-/** What it is called inside a sandbox, whatever the key is. */
+/** Its path inside a sandbox, for every key. */
 export const KEY_FOLDER_INSIDE = '/agent';
 const UNCLAIMED_PREFIX = '.new-';
 
 export interface KeyFolder extends SandboxUser {
-  /** Holds `workspace` and `home`, and nothing else. */
+  /** Contains only `workspace` and `home`. */
   readonly path: string;
-  /** Set where the files on disk belong to another user than the sandbox's. */
+  /** Set if the files on disk belong to another user than the sandbox's. */
   readonly owner?: readonly [uid: number, gid: number];
 }
 
 let madeFolders = 0;
 
-/** One that is nobody's yet. */
+/** A folder that belongs to no key yet. */
 export function makeUnclaimedFolder(agents: string, isolated: boolean): KeyFolder {
   const own = join(agents, `${UNCLAIMED_PREFIX}${process.pid}-${Date.now().toString(36)}-${madeFolders++}`);
   mkdirSync(agents, { recursive: true, mode: 0o700 });
   mkdirSync(own);
-  // Only the host's user comes as far as here, so that all may look at it. Whatever the umask of this process is.
+  // World-readable, whatever the umask: only the host's user can reach its parent folder.
   chmodSync(own, 0o755);
   const identity = sandboxUser(own, isolated);
   makeSubfolders({ path: own, ...identity });
   return { path: own, ...identity };
 }
 
-/** The home of a key, if it has one. */
+/** The folder of a key, if it has one. */
 function findKeyFolder(own: string, isolated: boolean): KeyFolder | undefined {
   const facts = lstatSync(own, { throwIfNoEntry: false });
   if (facts === undefined) return undefined;
@@ -63,7 +63,7 @@ function findKeyFolder(own: string, isolated: boolean): KeyFolder | undefined {
     return { path: own, ...fresh };
   }
   const { uid, gid } = workspace;
-  // Copied from elsewhere, or made without a sandbox: it is shown to the code as its own, and stays as it is on disk.
+  // Copied from elsewhere, or made without a sandbox: the code sees it as its own, and it stays as it is on disk.
   const home: KeyFolder = isSandboxUid(uid)
     ? { path: own, root: true, uid, gid }
     : { path: own, ...fresh, owner: [uid, gid] };
@@ -75,7 +75,7 @@ export function folderExists(own: string): boolean {
   return lstatSync(own, { throwIfNoEntry: false }) !== undefined;
 }
 
-/** Gives a folder that is nobody's to a key; false where the key has one by now. */
+/** Gives an unclaimed folder to a key. False if the key has one by now. */
 export function claimKeyFolder(nobodys: string, own: string): boolean {
   try {
     renameSync(nobodys, own);
@@ -87,7 +87,7 @@ export function claimKeyFolder(nobodys: string, own: string): boolean {
   }
 }
 
-/** The home of a key, made where there is none. */
+/** The folder of a key; makes it if missing. */
 export function ensureKeyFolder(own: string, isolated: boolean): KeyFolder {
   const found = findKeyFolder(own, isolated);
   if (found) return found;
@@ -95,19 +95,20 @@ export function ensureKeyFolder(own: string, isolated: boolean): KeyFolder {
   if (claimKeyFolder(fresh.path, own)) return { ...fresh, path: own };
   discardUnclaimedFolder(fresh.path);
   const theirs = findKeyFolder(own, isolated);
-  if (!theirs) throw new CellaError('STORAGE_FAILED', `${own} was made and removed by somebody else at the same time.`);
+  if (!theirs)
+    throw new CellaError('STORAGE_FAILED', `${own} was made and removed by another process at the same time.`);
   return theirs;
 }
 
-/** Removes a home that became nobody's. */
+/** Removes an unclaimed folder. */
 export function discardUnclaimedFolder(own: string): void {
   if (basename(own).startsWith(UNCLAIMED_PREFIX)) rmSync(own, { recursive: true, force: true });
 }
 
-/** Folders of agents that sessions of this process work in: how many do, and whether the agent itself was destroyed. */
+/** Folders of keys in use by this process: by how many sessions, and whether the key was destroyed. */
 const foldersInUse = new Map<string, { sessions: number; orphaned: boolean }>();
 
-/** Gives what to call at the end of the session. */
+/** Returns the function to call when the session ends. */
 export function enterKeyFolder(own: string): () => void {
   const home = foldersInUse.get(own) ?? { sessions: 0, orphaned: false };
   foldersInUse.set(own, home);
@@ -119,8 +120,8 @@ export function enterKeyFolder(own: string): () => void {
 }
 
 /**
- * Whether nobody works in the folder of a destroyed agent any more: it lives until its last session is destroyed.
- * `others` tells whether storage knows of one; undefined where nothing is kept there.
+ * Whether the folder of a destroyed key is no longer used: it stays until its last session is destroyed. `others`: whether
+ * storage knows of another session; undefined if nothing is stored.
  */
 export async function isKeyFolderUnused(
   own: string,
@@ -130,7 +131,7 @@ export async function isKeyFolderUnused(
   const home = foldersInUse.get(own);
   if (mine && home) home.orphaned = true;
   if (home && home.sessions > 0) return false;
-  // Without records, only who it belongs to says that it is not needed any more.
+  // Without records, only the key that owns the folder can end it.
   const unused = others ? !(await others()) : mine || home?.orphaned === true;
   if (unused) foldersInUse.delete(own);
   return unused;
@@ -138,7 +139,7 @@ export async function isKeyFolderUnused(
 
 const sweptFolders = new Set<string>();
 
-/** Removes what processes that are gone have left; once a process. */
+/** Removes what ended processes have left, once per process. */
 export function sweepUnclaimedFolders(agents: string): void {
   if (sweptFolders.has(agents)) return;
   sweptFolders.add(agents);
@@ -163,14 +164,14 @@ function makeSubfolders({ path: own, root, uid, gid, owner }: KeyFolder): void {
 
 const realPaths = new Map<string, string>();
 
-/** Made where it is missing, for this user alone, and freed of symbolic links. */
+/** The real path of the data folder; makes it if missing, for this user only. */
 export function dataFolder(wanted: string | undefined): string {
   const named = wanted ?? readProcessConfig().dataDir;
   const known = realPaths.get(named);
   if (known !== undefined) return known;
   const path = resolve(named);
   try {
-    // Making folders in /proc and its like never ends.
+    // Making folders in /proc and the like never ends.
     const place = path.split('/')[1] ?? '';
     if (['proc', 'sys', 'dev'].includes(place)) throw new Error(`/${place} holds no files of its own`);
     mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -182,13 +183,13 @@ export function dataFolder(wanted: string | undefined): string {
   }
 }
 
-/** What changes with every entry that comes. */
+/** Changes with every new entry. */
 export type PackageFolderStat = Pick<Stats, 'dev' | 'ino' | 'mtimeMs' | 'ctimeMs'> | undefined;
 
-/** By path: what was known of a folder when it was seen to be empty, long after its last change. */
+/** By path: the state of a folder that was empty, long after its last change. */
 const knownEmpty = new Map<string, string>();
 
-/** Made where it is missing. */
+/** Makes it if missing. */
 export function ensurePackageFolder(path: string): PackageFolderStat {
   const facts = statSync(path, { throwIfNoEntry: false });
   if (facts?.isDirectory()) return facts;
@@ -209,14 +210,14 @@ type WorkspaceOption = 'cwd' | 'executor' | 'sandbox' | 'folderLinks' | 'folderI
 
 export interface WorkspaceQuery extends Pick<SessionOptions, WorkspaceOption> {
   readonly agentKey: string;
-  /** Freed of symbolic links. */
+  /** A real path, without symbolic links. */
   readonly dataDir: string;
 }
 
-/** Undefined where no kernel has ever been there, so that it is still to be made. */
+/** Undefined if no kernel has made it yet. */
 export async function findWorkspace(whose: WorkspaceQuery, records: RecordStore): Promise<FilesRoot | undefined> {
   const { agentKey, cwd, dataDir, folderLinks, folderIds, executor = 'subprocess', sandbox } = whose;
-  // A fork works in the folder of the agent that it was forked from.
+  // A fork works in the folder of its parent.
   const owner = (await records.get(agentKey))?.workspaceOf ?? agentKey;
   const own = join(dataDir, 'agents', folderName(owner));
   const isolated = executor === 'container' || (executor === 'subprocess' && sandbox !== 'off');

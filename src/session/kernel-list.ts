@@ -3,23 +3,23 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { inSlices } from '../lib/event-loop.ts';
 import { parseProcessStat } from '../lib/process-identity.ts';
+import type { AgentInfo } from '../protocol/kernel-state.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { SessionRecord } from '../storage/session-record.ts';
-import type { AgentInfo } from './api.ts';
 import { dataFolder } from './data-folders.ts';
-import { storageFor } from './shared-resources.ts';
+import { acquireStorage } from './shared-resources.ts';
 
 export interface ListAgentsOptions {
   readonly dataDir?: string;
   readonly storage?: Storage | undefined;
-  /** By their keys; all by default. */
+  /** Filters by key. */
   readonly which?: (agentKey: string) => boolean;
 }
 
 export async function listAgents({ dataDir, storage: given, which }: ListAgentsOptions = {}): Promise<AgentInfo[]> {
-  const { storage: opening, release: giveBack } = storageFor(given, dataFolder(dataDir));
+  const { resource, release } = acquireStorage(given, dataFolder(dataDir));
   try {
-    const storage = await opening;
+    const storage = await resource;
     const processes = new ProcessTable();
     const agents: AgentInfo[] = [];
     for await (const record of inSlices(await storage.records.list(which && { which }))) {
@@ -27,7 +27,7 @@ export async function listAgents({ dataDir, storage: given, which }: ListAgentsO
     }
     return agents;
   } finally {
-    giveBack();
+    release();
   }
 }
 
@@ -35,7 +35,7 @@ async function describeAgent(storage: Storage, record: SessionRecord, processes:
   const { agentKey, lastSave, executions, workspaceOf, lastUsedAt } = record;
   const held = await storage.locks.holder(agentKey);
   const holder = held && { pid: held.pid, since: held.since };
-  // A record may be older than the process that has its number by now.
+  // The pid in an old record may belong to another process by now.
   const isIts = holder && record.pid !== undefined && (await processes.descends(record.pid, holder.pid));
   const pid = isIts ? record.pid : undefined;
   const memoryBytes = pid === undefined ? undefined : await processes.memoryOf(pid);
@@ -52,7 +52,7 @@ async function describeAgent(storage: Storage, record: SessionRecord, processes:
   };
 }
 
-/** The processes of this machine as they were when somebody first asked: /proc is read once for all agents. */
+/** The processes of this machine: /proc is read once for all kernels. */
 class ProcessTable {
   #parents: Promise<ReadonlyMap<number, number>> | undefined;
   #children: Promise<ReadonlyMap<number, readonly number[]>> | undefined;
@@ -65,7 +65,7 @@ class ProcessTable {
     return false;
   }
 
-  /** Private memory of a process and all that came from it; undefined where this user may not look. */
+  /** Private memory of a process and its descendants; undefined if this user may not read it. */
   async memoryOf(root: number): Promise<number | undefined> {
     this.#children ??= this.#read().then((parents) => {
       const children = new Map<number, number[]>();
@@ -78,14 +78,14 @@ class ProcessTable {
     });
     const children = await this.#children;
     const family = [root];
-    // It grows while it is gone through.
+    // It grows during the loop.
     for (const pid of family) family.push(...(children.get(pid) ?? []));
     try {
       let total = 0;
       for (const pid of family) total += await privateBytes(pid);
       return total;
     } catch {
-      return undefined; // another user's, or it ended while we looked
+      return undefined; // another user's, or it has ended
     }
   }
 

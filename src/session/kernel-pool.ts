@@ -1,62 +1,63 @@
-/** KernelPool: sessions by agent key, with a ceiling on how many kernels live at a time. */
+/** KernelPool: sessions by agent key, with a limit on how many kernels are alive at a time. */
 
 import { z } from 'zod';
 import { AcquireGroup, type KernelSlots, LimitedKernelSlots } from '../kernel-manager/kernel-slots.ts';
+import { IdleTimeout } from '../lib/idle-timeout.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { parseOptions } from '../protocol/parse.ts';
+import { AgentKey } from '../protocol/session-info.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folders.ts';
 import { listAgents } from './kernel-list.ts';
 import { SandboxConfig } from './sandbox-config.ts';
 import { Session } from './session.ts';
 import {
-  AgentKey,
   type CheckedOptions,
   checkOptions,
   checkOwnKey,
   type ForkOthers,
-  parseOptions,
   type SessionOptions,
 } from './session-options.ts';
 
 export const PoolLimits = z.strictObject({
-  /** Kernels kept ready for keys that come for the first time. */
+  /** Kernels kept ready for new keys. */
   minSpares: z.int().min(0).max(64).default(0),
-  /** Kernels that may live at a time. */
+  /** Kernels that may be alive at a time. */
   maxKernels: z.int().min(1).max(100_000).default(64),
-  /** Idle kernels are put to sleep after this long; 0 means never. */
+  /** Idle kernels are hibernated after this long; 0 means never. */
   idleTtlMs: z.int().min(0).max(2_147_483_647).default(600_000),
-  /** How long a caller waits for a kernel when all of them are at work. */
+  /** How long a caller waits for a kernel while all of them are busy. */
   waitMs: z.int().min(0).max(2_147_483_647).default(30_000),
 });
 
 export type PoolOptions = z.input<typeof PoolLimits> & {
-  /** For a server: also keys that begin with ~, which are those of its users. */
+  /** For a server: also accepts keys that start with ~, which belong to its users. */
   readonly reservedKeys?: boolean;
-  /** For every session; a key's own options come on top. */
+  /** For every session; the options of `acquire` override them. */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares'>;
 };
 
 const AcquireOptions = z.strictObject({
-  /** How long this caller waits while all kernels are at work, instead of the pool's `waitMs`. */
+  /** How long this caller waits while all kernels are busy, instead of the pool's `waitMs`. */
   waitMs: PoolLimits.shape.waitMs.unwrap().optional(),
-  /** Ends the waiting: `ABORTED`. */
+  /** Stops waiting, with `ABORTED`. */
   signal: z.instanceof(AbortSignal).optional(),
 });
 
 export type AcquireOptions = z.input<typeof AcquireOptions>;
 
 export interface PoolMetrics {
-  /** Kernels that live. */
+  /** Kernels that are alive. */
   readonly live: number;
-  /** Kernels that wait for a key of their own. */
+  /** Kernels kept ready for new keys. */
   readonly spare: number;
-  /** Keys of this pool whose kernel sleeps. */
+  /** Keys of this pool whose kernel is hibernated. */
   readonly hibernated: number;
-  /** Acquires that found the key's kernel alive. */
+  /** Calls of `acquire` that found the kernel alive. */
   readonly hits: number;
-  /** Kernels that were brought back after they died. */
+  /** Kernels that were restarted after they died. */
   readonly recoveries: number;
-  /** Acquires and calls that had to wait for another kernel to go to sleep or to end. */
+  /** Calls that had to wait for another kernel to hibernate or end. */
   readonly waits: number;
 }
 
@@ -66,7 +67,9 @@ interface PoolEntry {
   readonly group: AcquireGroup;
   /** The session, once it is open. */
   opened: Session | undefined;
-  timer: NodeJS.Timeout | undefined;
+  readonly idle: IdleTimeout;
+  /** Called when its kernel was hibernated because it was idle. */
+  onHibernated: () => void;
 }
 
 export class KernelPool implements AsyncDisposable {
@@ -104,13 +107,13 @@ export class KernelPool implements AsyncDisposable {
       try {
         session = await entry.group.join(entry.session, patience);
       } catch (error) {
-        // Nobody is left who would release what opens all the same.
+        // It may open all the same, and no caller is left to release it.
         const current = this.#entries.get(options.agentKey) === entry;
         if (current && entry.group.isEmpty && !entry.group.left) this.release(options.agentKey);
         throw error;
       }
       if (!session.closed) return session;
-      // Somebody has closed it. Others may have come here while we waited for it.
+      // It was closed. Another caller may have replaced the entry meanwhile.
       if (this.#entries.get(options.agentKey) === entry) this.#entries.delete(options.agentKey);
       this.#checkOpen();
     }
@@ -132,7 +135,7 @@ export class KernelPool implements AsyncDisposable {
     }
     const text = optionsText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
     const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, others);
-    const entry: PoolEntry = { options: text, group: new AcquireGroup(), session, opened: undefined, timer: undefined };
+    const entry = this.#newEntry(text, session, new AcquireGroup());
     this.#entries.set(key, entry);
     try {
       entry.opened = await session;
@@ -143,13 +146,17 @@ export class KernelPool implements AsyncDisposable {
     }
   }
 
-  /** The kernel stays alive, until it has been idle for long or another key needs its place. */
-  release(agentKey: string): void {
+  /** The kernel stays alive until it has been idle for long, or another key needs its slot. */
+  release(agentKey: string, onHibernated: () => void = () => {}): void {
     const entry = this.#entries.get(this.#normalizeKey(agentKey));
-    if (!entry || this.#limits.idleTtlMs === 0) return;
-    clearTimeout(entry.timer);
-    const sleep = () => void entry.session.then((session) => session.hibernate()).catch(() => {}); // told at its next use
-    entry.timer = setTimeout(sleep, this.#limits.idleTtlMs).unref();
+    if (!entry) return;
+    entry.onHibernated = onHibernated;
+    entry.idle.restart();
+  }
+
+  /** Takes a release back, for a caller who has the session already. */
+  retain(agentKey: string): void {
+    this.#entries.get(agentKey)?.idle.stop();
   }
 
   /** Saves and closes the session of one key, or of all. */
@@ -162,7 +169,7 @@ export class KernelPool implements AsyncDisposable {
   }
 
   async metrics(): Promise<PoolMetrics> {
-    // Those that wait for a place are neither live nor asleep, and must not be waited for here.
+    // Sessions that wait for a slot are neither live nor hibernated, and must not be waited for here.
     const known = [...this.#entries.values()].flatMap(({ opened }) => (opened ? [opened] : []));
     const live = known.filter(({ pid }) => pid > 0).length;
     return {
@@ -175,14 +182,14 @@ export class KernelPool implements AsyncDisposable {
     };
   }
 
-  /** Private memory of the kernels that live, in bytes. One that does not tell in time is left out: it may stand still. */
+  /** Private memory of the live kernels, in bytes. A kernel that does not answer in time is left out: it may be stopped. */
   async memory(timeoutMs: number): Promise<number> {
     const live = [...this.#entries.values()].flatMap(({ opened }) => (opened && opened.pid > 0 ? [opened] : []));
     const { promise: late, resolve } = Promise.withResolvers<number>();
     const timer = setTimeout(resolve, timeoutMs, 0);
     const counted = new Set<unknown>();
     try {
-      // One that cannot be measured has just ended.
+      // A kernel that cannot be measured has just ended.
       const each = live.map((session) => Promise.race([session.memory(counted).catch(() => 0), late]));
       return (await Promise.all(each)).reduce((total, bytes) => total + bytes, 0);
     } finally {
@@ -190,7 +197,7 @@ export class KernelPool implements AsyncDisposable {
     }
   }
 
-  /** Every agent of the data folder, those of other processes included. */
+  /** The kernels of the data folder, also those of other processes. */
   async agents(): Promise<Awaited<ReturnType<typeof listAgents>>> {
     const { dataDir } = this.#defaults;
     return await listAgents(dataDir === undefined ? {} : { dataDir });
@@ -200,23 +207,23 @@ export class KernelPool implements AsyncDisposable {
     await this.shutdown();
   }
 
-  /** The first who asks opens it; the others wait for the same one. */
+  /** The first caller opens the session; the others wait for the same one. */
   #enter(options: SessionOptions & { agentKey: string }, text: string): PoolEntry {
     const { agentKey } = options;
     const known = this.#entries.get(agentKey);
     if (known && known.options === text && !known.group.left) {
-      clearTimeout(known.timer);
+      known.idle.stop();
       void known.session.then(
         ({ pid }) => {
           if (pid > 0) this.#hits++;
         },
-        () => {}, // told to those who wait for it
+        () => {}, // its callers get the error
       );
       return known;
     }
     const group = new AcquireGroup();
     const session = this.#reopen(known, options, group);
-    const entry: PoolEntry = { options: text, group, session, opened: undefined, timer: undefined };
+    const entry = this.#newEntry(text, session, group);
     this.#entries.set(agentKey, entry);
     session.then(
       (opened) => {
@@ -224,7 +231,7 @@ export class KernelPool implements AsyncDisposable {
       },
       () => {
         if (this.#entries.get(agentKey) !== entry) return;
-        // Where the other options were no good, what there was goes on.
+        // If the new options do not work, the previous session stays.
         if (known?.opened?.closed === false) this.#entries.set(agentKey, known);
         else this.#entries.delete(agentKey);
       },
@@ -234,7 +241,7 @@ export class KernelPool implements AsyncDisposable {
 
   async #reopen(before: PoolEntry | undefined, options: SessionOptions, group: AcquireGroup): Promise<Session> {
     if (before) {
-      // Whether the other options are any good, before something ends for them.
+      // Check the new options before the previous session is closed.
       await SandboxConfig.prepare(checkOptions(options), dataFolder(options.dataDir));
       await this.#end(before);
     }
@@ -259,10 +266,17 @@ export class KernelPool implements AsyncDisposable {
   }
 
   async #end(entry: PoolEntry): Promise<void> {
-    clearTimeout(entry.timer);
+    entry.idle.stop();
     const session = await entry.session.catch(() => undefined);
     this.#recoveries += session?.recoveries ?? 0;
     await session?.close();
+  }
+
+  #newEntry(options: string, session: Promise<Session>, group: AcquireGroup): PoolEntry {
+    // If it fails, its next caller gets the error, and it is tried again after that.
+    const idle = new IdleTimeout(this.#limits.idleTtlMs, () => void hibernate(entry).catch(() => {}));
+    const entry: PoolEntry = { options, session, group, idle, opened: undefined, onHibernated: () => {} };
+    return entry;
   }
 
   #checkOpen(): void {
@@ -270,9 +284,16 @@ export class KernelPool implements AsyncDisposable {
   }
 }
 
+async function hibernate(entry: PoolEntry): Promise<void> {
+  const session = await entry.session;
+  if (session.pid === 0) return;
+  await session.hibernate();
+  entry.onHibernated();
+}
+
 const KeyOption = z.object({ agentKey: AgentKey });
 
-/** As a session would call it. */
+/** The key as a session stores it. */
 function normalizeKey(agentKey: string): string {
   return parseOptions(KeyOption, { agentKey }).agentKey;
 }
@@ -282,7 +303,7 @@ function normalizeOwnKey(agentKey: string): string {
   return normalizeKey(agentKey);
 }
 
-/** The same for the same options, in whatever order they are written. Functions count for nothing: they do not compare. */
+/** Equal for equal options, in any order. Functions are ignored: they cannot be compared. */
 function optionsText({ storage, ...options }: CheckedOptions): string {
   return JSON.stringify([storage?.toBootstrapConfig(), options], (_key, value: unknown) => {
     const isPlain = typeof value === 'object' && value !== null && !Array.isArray(value);

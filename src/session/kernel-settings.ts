@@ -12,9 +12,9 @@ import type { StoredSession } from './stored-session.ts';
 const MB = 1024 * 1024;
 /** About what the event of a save takes in memory. */
 const SAVED_BYTES = 200;
-/** The same of a host that could not be reached. */
+/** About what the event of a denied host takes in memory. */
 const DENIED_BYTES = 200;
-/** What checkpoints may take of the memory that the sandbox has. */
+/** How much of the sandbox's memory checkpoints may take. */
 const SHARE_OF_MEMORY = 0.5;
 
 export interface KernelManagerParts {
@@ -27,8 +27,8 @@ export interface KernelManagerParts {
   readonly handler: () => CallHandler;
 }
 
-export function makeKernelManager(keeping: KernelManagerParts): KernelManager {
-  const { options, sandboxConfig, executor, stored, slots, background, handler } = keeping;
+export function makeKernelManager(parts: KernelManagerParts): KernelManager {
+  const { options, sandboxConfig, executor, stored, slots, background, handler } = parts;
   return new KernelManager({
     agentKey: options.agentKey,
     environments: {
@@ -52,6 +52,8 @@ export function makeKernelManager(keeping: KernelManagerParts): KernelManager {
     handler,
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,
+    queueLimit: options.queueLimit,
+    onCell: (cell) => stored.addCell(cell),
     slots,
     onLive: (pid) => stored.opened(pid),
     onSaved: (manifest) => {

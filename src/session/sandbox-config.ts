@@ -48,23 +48,23 @@ import {
 import type { CheckedOptions } from './session-options.ts';
 import type { ExecutorFactory } from './shared-resources.ts';
 
-/** Everything about the sandbox of one session that is known before there is one. */
+/** The sandbox of one session, before it is opened. */
 export class SandboxConfig {
   readonly executorChoice: ExecutorChoice;
-  /** What the caller wants the code to find in its environment. */
+  /** Environment variables of the code. */
   readonly env: Readonly<Record<string, string>>;
-  /** The folder, as kernels see it, of the package set that they begin with. */
+  /** The folder, inside the sandbox, of the package set that kernels start with. */
   packages: string | undefined;
-  /** Where all package sets lie, on the host, and as kernels see it. */
+  /** The folder of all package sets, on the host and inside the sandbox. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
   readonly #packageFacts: PackageFolderStat;
-  /** Whether the code is kept from the host's folders. */
+  /** Whether the code cannot see the host's folders. */
   readonly isolated: boolean;
   /** Whether the code runs as a user of its own. */
   readonly #ownUser: boolean;
   #root: string;
   #sharesWorkspace = false;
-  /** Whose folder it is. */
+  /** The key that owns the folder. */
   agentKey: string;
   readonly #customCwd: string | undefined;
   readonly #customCwdId: FolderId | undefined;
@@ -75,7 +75,7 @@ export class SandboxConfig {
   private constructor(options: CheckedOptions, recipe: ExecutorChoice, dataDir: string) {
     const policy = policyOf(options.sandbox);
     this.executorChoice = recipe;
-    // Without a sandbox the code finds everything by the host's own names.
+    // Without a sandbox the code sees the host's own paths.
     this.isolated = recipe.kind !== 'subprocess' || options.sandbox !== 'off';
     const root = recipe.kind !== 'in-process' && this.isolated && process.getuid?.() === 0;
     this.#ownUser = root;
@@ -97,7 +97,7 @@ export class SandboxConfig {
     readable.push({ path: packageFolder, at: PACKAGES_INSIDE });
     this.#hasOwnStorage = options.storage !== undefined;
     this.#shared = { network: policy.network, readable, writable, limits: limitsToSpec(options.limits) };
-    // Without a sandbox there is no other name for it.
+    // Without a sandbox it has no other path.
     this.env = this.isolated ? options.env : { HOME: this.home, ...options.env };
   }
 
@@ -105,14 +105,14 @@ export class SandboxConfig {
     return new SandboxConfig(options, await chooseExecutor(options, dataDir), dataDir);
   }
 
-  /** Works in the folder of another agent, which it was forked from. */
+  /** Works in the folder of another key, which it was forked from. */
   useWorkspaceOf(agentKey: string, dataDir: string): void {
     this.#sharesWorkspace = true;
     this.agentKey = agentKey;
     this.#root = join(dataDir, 'agents', folderName(agentKey));
   }
 
-  /** In the same folder, for a fork whose kernels may begin with other packages than its parent's. */
+  /** For a fork in the same folder, whose kernels may start with other packages. */
   forFork(options: CheckedOptions, dataDir: string): SandboxConfig {
     const twin = new SandboxConfig(options, this.executorChoice, dataDir);
     twin.useWorkspaceOf(this.agentKey, dataDir);
@@ -120,7 +120,7 @@ export class SandboxConfig {
     return twin;
   }
 
-  /** The folder that the caller has named, if any. */
+  /** The folder that the caller named, if any. */
   get customCwd(): string | undefined {
     return this.#customCwd;
   }
@@ -130,12 +130,12 @@ export class SandboxConfig {
     return hasPackageSets(this.packageFolder.path, this.#packageFacts);
   }
 
-  /** For each session that works in its folder; gives what to call when it has ended. */
+  /** Call it for each session that works in its folder. Returns the function to call when the session ends. */
   enterWorkspace(): () => void {
     return enterKeyFolder(this.#root);
   }
 
-  /** After an agent was destroyed: its folder goes with the last session that works in it. */
+  /** After a key was destroyed: its folder is removed with the last session that works in it. */
   async removeWorkspace(agentKey: string, records: RecordStore | undefined): Promise<void> {
     const worksHere = ({ agentKey: key, workspaceOf = key }: SessionRecord) => workspaceOf === this.agentKey;
     const others = records && (async () => (await records.list()).some(worksHere));
@@ -147,13 +147,13 @@ export class SandboxConfig {
     return this.#customCwd ?? join(this.#root, 'workspace');
   }
 
-  /** How files of that folder are reached. */
+  /** Access to the files of that folder. */
   get files(): FilesRoot {
     const inside = this.#customCwd ?? join(this.isolated ? KEY_FOLDER_INSIDE : this.#root, 'workspace');
     return { path: this.cwd, inside, id: this.#customCwdId, rights: this.#rightsIn(this.cwd) };
   }
 
-  /** How files of its home are reached. */
+  /** Access to the files of its home. */
   get homeFiles(): FilesRoot {
     return {
       path: this.home,
@@ -171,43 +171,43 @@ export class SandboxConfig {
     return join(this.#root, 'home');
   }
 
-  /** A sandbox for a coding agent, beside the one that kernels live in; no kernel ever does in this one. */
+  /** A sandbox for a coding agent, beside that of the kernels. No kernel runs in it. */
   async openForAgent(
     executor: Executor,
     folders: AgentMounts,
-  ): Promise<{ enclosure: KernelHost; spec: EnvironmentSpec }> {
+  ): Promise<{ environment: KernelHost; spec: EnvironmentSpec }> {
     const own = this.#spec(ensureKeyFolder(this.#root, this.#ownUser));
     checkAgentMounts([...own.readable, ...own.writable]);
     const readable = [...own.readable, ...agentMounts(folders, this.#ownUser)];
     const spec: EnvironmentSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
     if (this.executorChoice.kind === 'container') checkAgentCanRead(folders, spec);
-    return { enclosure: await executor.open(spec), spec };
+    return { environment: await executor.open(spec), spec };
   }
 
-  /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
+  /** A sandbox for this session: a spare one, if there is one and this is the key's first, else a new one. */
   async open(
     executor: Executor,
-  ): Promise<{ enclosure: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }> {
+  ): Promise<{ environment: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }> {
     const missing = !folderExists(this.#root);
-    // What it has saved may lie elsewhere: in another agent's folder that it shares, or in a storage of its own.
+    // Its saves may be elsewhere: in another key's folder that it shares, or in a storage of its own.
     const fresh = missing && !this.#sharesWorkspace && !this.#hasOwnStorage;
     if (missing) {
       const spare = executor.spares.take(this.specKey);
       if (spare) {
-        // It wakes up while the folder gets its name.
+        // It wakes up while the folder is renamed.
         const first = spare.host.startKernel({ env: this.env, packages: this.packages });
         if (claimKeyFolder(spare.spec.folder.path, this.#root)) {
           spare.host.moveWorkspace?.(this.#root);
-          return { enclosure: spare.host, first, fresh };
+          return { environment: spare.host, first, fresh };
         }
         await spare.host.close();
         discardUnclaimedFolder(spare.spec.folder.path);
       }
     }
-    return { enclosure: await executor.open(this.#spec(ensureKeyFolder(this.#root, this.#ownUser))), fresh };
+    return { environment: await executor.open(this.#spec(ensureKeyFolder(this.#root, this.#ownUser))), fresh };
   }
 
-  /** Sandboxes for other keys with the same options. */
+  /** Spare sandboxes for other keys with the same options. */
   spares(count: number): SpareSpec {
     const agents = dirname(this.#root);
     return {
@@ -221,7 +221,7 @@ export class SandboxConfig {
     };
   }
 
-  /** Sessions that differ in nothing but their key have the same. */
+  /** Equal for sessions that differ only in their key. */
   get specKey(): string {
     this.#specKey ??= JSON.stringify([dirname(this.#root), this.#customCwd, this.#shared]);
     return this.#specKey;
@@ -287,7 +287,7 @@ function choice(kind: ExecutorKind, config: object, make: ExecutorFactory['make'
   return { kind, key: JSON.stringify([kind, config]), make };
 }
 
-/** Nothing of the host's own environment: no key, token or path of it reaches the code. */
+/** Nothing from the host's environment: no key, token or path reaches the code. */
 function variables(): Record<string, string> {
   return {
     HOME: join(KEY_FOLDER_INSIDE, 'home'),
@@ -296,7 +296,7 @@ function variables(): Record<string, string> {
     LANG: 'C.UTF-8',
     TMPDIR: '/tmp',
     MPLBACKEND: 'agg',
-    // Threads of a native library do not survive a fork, and with them no rollback and no checkpoint is possible.
+    // With threads of a native library a kernel cannot fork, so no rollback and no checkpoint would be possible.
     OPENBLAS_NUM_THREADS: '1',
     OMP_NUM_THREADS: '1',
     MKL_NUM_THREADS: '1',
@@ -310,14 +310,14 @@ export function locatePython(named: string | undefined): Promise<string> {
   return located.get(wanted, () => findPython(wanted));
 }
 
-/** What a machine lacks, and not what a caller did wrong. */
+/** Errors about what the machine lacks, not about what the caller did wrong. */
 const missingFromMachine: readonly ErrorCode[] = ['PYTHON_NOT_FOUND', 'SANDBOX_UNAVAILABLE'];
 
 const EXECUTOR_ADVICE =
   'Two ways out: executor: "container" isolates the code with Docker or Podman instead; executor: "in-process" runs ' +
   'trusted code in WebAssembly, which needs no Python and isolates nothing.';
 
-/** Another executor is never taken by itself: one isolates less, the other needs an engine that somebody trusts. */
+/** Another executor is never chosen automatically: one isolates less, the other needs a trusted engine. */
 export async function withExecutorAdvice<T>(executor: CheckedOptions['executor'], work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -328,7 +328,7 @@ export async function withExecutorAdvice<T>(executor: CheckedOptions['executor']
   }
 }
 
-/** The layers of isolation are Linux's own. */
+/** The isolation layers are Linux features. */
 export function requireLinux(platform: string = process.platform): void {
   if (platform === 'linux') return;
   const message = `Sandboxed processes need Linux, and this is ${platform}.`;
@@ -342,7 +342,7 @@ interface SandboxOwner {
 
 const [READ, ENTER] = [4, 5];
 
-/** As deep as it goes by itself: a program's own files are of one piece, and are opened when it is installed. */
+/** Checks the folder itself: the files below it get their permissions when the program is installed. */
 export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user: SandboxOwner): void {
   for (const path of [node, join(node, 'node')]) checkMode(node, path, ENTER, user);
   if (runner !== undefined) {
@@ -354,13 +354,13 @@ export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user:
   for (const folder of [programs, ...versions]) checkMode(programs, folder, ENTER, user);
 }
 
-/** `whole`: what has to be opened as one. */
+/** `whole`: the folder to make readable. */
 function checkMode(whole: string, path: string, wanted: number, { uid, gid }: SandboxOwner): void {
   const { mode, uid: owner, gid: group } = statSync(path);
   const shift = owner === uid ? 6 : group === gid ? 3 : 0;
   if (((mode >> shift) & wanted) === wanted) return;
   throw new CellaError('AGENT_NOT_INSTALLED', `The user that the agent runs as (${uid}) cannot read ${path}.`, {
-    advice: `It was installed under a umask that keeps others out. Open it: \`chmod -R go+rX ${whole}\`.`,
+    advice: `It was installed under a restrictive umask. Make it readable: \`chmod -R go+rX ${whole}\`.`,
   });
 }
 

@@ -25,16 +25,16 @@ import type { NamespacesApi, WorkOptions } from './api.ts';
 import { dataFolder } from './data-folders.ts';
 import { chooseExecutor, locatePython } from './sandbox-config.ts';
 import { type CheckedOptions, checkOptions, type SessionOptions } from './session-options.ts';
-import { type AcquiredStorage, acquireExecutor, storageFor } from './shared-resources.ts';
+import { type AcquiredStorage, acquireExecutor, acquireStorage } from './shared-resources.ts';
 
 export interface SessionNamespacesOptions {
-  /** Asked when something of it is first needed, and again where it could not be opened. */
+  /** Called when it is first needed, and again if it could not be opened. */
   readonly acquireStorage: () => AcquiredStorage;
-  /** The interpreter of the kernels: a program of the host's, or what is known of one that lives elsewhere. */
+  /** The interpreter of the kernels: on the host, or elsewhere. */
   readonly python: string | (() => Promise<Interpreter>);
-  /** A Python of the host's that reads skills without running them. */
+  /** A Python on the host that parses skills without running them. */
   readonly readerPython: () => Promise<string>;
-  /** Where package sets lie: on the host, and as a kernel sees it. */
+  /** The folder of package sets, on the host and inside the sandbox. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
   readonly packages: PackageSource;
   readonly allowRuntimeDeps: boolean;
@@ -44,16 +44,16 @@ export interface SessionNamespacesOptions {
   readonly sandboxed: CommandRunner;
   readonly approve?: Approve | undefined;
   readonly credentials?: Credentials | undefined;
-  /** Asked before each call of the code. */
+  /** Called before each call of the code. */
   readonly admitCall?: (() => Promise<void>) | undefined;
-  /** Told of calls of the code that are refused. */
+  /** Called for each refused call of the code. */
   readonly onRefused?: ((refusal: CodeRefusal) => void) | undefined;
-  /** Told where kernels that start from here on find their packages. */
+  /** Called with the package folder of kernels that start from now on. */
   readonly onPackages: (folder: string | undefined) => void;
 }
 
 const MB = 1024 * 1024;
-/** Of what calls fail with: what the code may not do, beside what it did wrong. */
+/** Error codes that mean a refusal, not a mistake of the code. */
 const REFUSALS: Partial<Record<ErrorCode, CodeRefusal['kind']>> = {
   FORBIDDEN: 'namespace',
   APPROVAL_REFUSED: 'permission',
@@ -112,7 +112,7 @@ export class SessionNamespaces implements NamespacesApi {
     sync: (options) => this.#change((deps) => deps.sync(contextOf(options))),
   };
 
-  /** Not where the code may not use what is its owner's: a fork that nobody has confirmed. */
+  /** False for an unconfirmed fork, whose code may not use what belongs to its user. */
   async mayUsePackages(): Promise<boolean> {
     try {
       await this.#options.admitCall?.();
@@ -123,7 +123,7 @@ export class SessionNamespaces implements NamespacesApi {
     }
   }
 
-  /** The packages that are configured, where they are installed: nothing is installed by asking. */
+  /** The folder of the configured packages, if they are installed. Installs nothing. */
   async currentPackages(): Promise<string | undefined> {
     if (!(await this.mayUsePackages())) return undefined;
     const storage = await this.#openStorage();
@@ -133,11 +133,11 @@ export class SessionNamespaces implements NamespacesApi {
     return set === undefined ? undefined : await deps.kernelPath(set);
   }
 
-  /** For the code of one kernel. */
+  /** Handles the calls of one kernel. */
   handler(): CallHandler {
     let artifacts: Promise<{ readonly methods: HostMethods; closeAll(): Promise<void> }> | undefined;
     const openHandles = memoize(async () => (await this.#openArtifacts()).methods());
-    // Their schemas take longer to build than most calls.
+    // Building their schemas takes longer than most calls.
     const tools = memoize(async () => (await this.#openTools()).methods());
     const skills = memoize(async () => (await this.#openSkills()).methods());
     const deps = memoize(async () => (await this.#openDeps()).methods());
@@ -164,7 +164,7 @@ export class SessionNamespaces implements NamespacesApi {
           throw error;
         }
       },
-      close: () => void artifacts?.then((opened) => opened.closeAll()).catch(() => {}), // its writers leave nothing behind
+      close: () => void artifacts?.then((opened) => opened.closeAll()).catch(() => {}), // unfinished uploads leave nothing behind
     };
   }
 
@@ -180,9 +180,9 @@ export class SessionNamespaces implements NamespacesApi {
   }
 
   async #borrowStorage(): Promise<Storage> {
-    const { storage, release: giveBack } = this.#options.acquireStorage();
-    this.#keep(giveBack);
-    return await storage;
+    const { resource, release } = this.#options.acquireStorage();
+    this.#keep(release);
+    return await resource;
   }
 
   async #makeTools(): Promise<Tools> {
@@ -192,7 +192,7 @@ export class SessionNamespaces implements NamespacesApi {
       this.#openStorage(),
     ]);
     const { toolFolders: folders, sandboxed, approve, credentials } = this.#options;
-    // What says that it runs on the host finds the programs that the operator would.
+    // Tools that run on the host find the operator's programs.
     const { searchPath: path, home } = readProcessConfig();
     const place = { path, home };
     const host = new HostCommands(place);
@@ -237,7 +237,7 @@ export class SessionNamespaces implements NamespacesApi {
     return new Deps({ store: storage.deps, sets, allowRuntime });
   }
 
-  /** Something was opened that ends with the session; with one that is over, it ends at once. */
+  /** Ends something with the session; at once, if the session is closed. */
   #keep(end: () => void | Promise<void>): void {
     if (!this.#ends.disposed) {
       this.#ends.defer(end);
@@ -254,20 +254,20 @@ export class SessionNamespaces implements NamespacesApi {
     return result;
   }
 
-  /** Kernels that start from here on begin with what the code has changed. */
+  /** Kernels that start from now on use the packages that the code has changed. */
   #notePackages(result: PyValue): void {
     if (result === null || typeof result !== 'object' || !('path' in result)) return;
     this.#options.onPackages(typeof result.path === 'string' ? result.path : undefined);
   }
 }
 
-/** Where the host has no Python. */
+/** For a host without Python. */
 async function readInWebAssembly(program: string): Promise<ParserHelper> {
   const { TextProgram } = await import('../environments/in-process/text-program.ts');
   return await TextProgram.start(program);
 }
 
-/** No proxy in a kernel makes one: somebody tries what there is. */
+/** No proxy in a kernel makes such a call: the code calls the host by hand. */
 function noCall(name: string): CellaError {
   const details = { refused: 'namespace' };
   return new CellaError('INVALID_OPTIONS', `There is no call ${JSON.stringify(name.slice(0, 100))}.`, { details });
@@ -283,16 +283,16 @@ function contextOf({ signal, onProgress }: WorkOptions = {}): NamespaceCallConte
 
 export interface OpenNamespacesOptions {
   readonly dataDir?: string | undefined;
-  /** In place of the one in the data folder. Whoever opened it closes it. */
+  /** In place of the one in the data folder. The caller closes it. */
   readonly storage?: Storage | undefined;
   readonly python?: string | undefined;
-  /** Whose Python packages are installed for. */
+  /** The executor whose Python packages are installed for. */
   readonly executor?: SessionOptions['executor'] | undefined;
   readonly image?: string | undefined;
   readonly engine?: string | undefined;
   readonly packages?: PackageSourceOptions | undefined;
   readonly toolFolders?: readonly string[] | undefined;
-  /** For tools that need some. */
+  /** Secrets for tools. */
   readonly credentials?: SessionOptions['credentials'] | undefined;
 }
 
@@ -303,7 +303,7 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
   const { python, executor, image, engine } = options;
   const checked = checkOptions({ python, executor, image, engine });
   const namespaces = new SessionNamespaces({
-    acquireStorage: () => storageFor(options.storage, dataDir),
+    acquireStorage: () => acquireStorage(options.storage, dataDir),
     python: () => interpreterFor(checked, dataDir),
     readerPython: () => locatePython(python),
     packageFolder: { path: join(dataDir, 'packages'), inside: PACKAGES_INSIDE },
@@ -322,14 +322,14 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
   return Object.assign(namespaces, { [Symbol.asyncDispose]: () => namespaces.close() });
 }
 
-/** Asked when packages are first installed: to look at what is configured no Python is needed. */
+/** Only needed to install packages, not to list them. */
 async function interpreterFor(options: CheckedOptions, dataDir: string): Promise<Interpreter> {
   const { executor: kind, python } = options;
   if (kind === 'auto' || kind === 'subprocess') return await probeInterpreter(await locatePython(python));
-  const { executor, giveBack } = acquireExecutor(await chooseExecutor(options, dataDir));
+  const { resource, release } = acquireExecutor(await chooseExecutor(options, dataDir));
   try {
-    return await executor.interpreter();
+    return await resource.interpreter();
   } finally {
-    giveBack();
+    release();
   }
 }

@@ -6,8 +6,7 @@ import type { Approve } from '../namespaces/tools/tool-approval.ts';
 import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import { isReservedKey } from '../protocol/enums.ts';
-import { describeIssues } from '../protocol/error-body.ts';
-import { CellaError } from '../protocol/errors.ts';
+import { invalidOptions, parseOptions } from '../protocol/parse.ts';
 import {
   AgentKey,
   milliseconds,
@@ -21,8 +20,6 @@ import type { Storage } from '../storage/contract.ts';
 
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
-export { AgentKey } from '../protocol/session-info.ts';
-
 export const SessionOptions = z.strictObject({
   agentKey: AgentKey.prefault(''),
   ...SessionSettings.shape,
@@ -33,15 +30,15 @@ export const SessionOptions = z.strictObject({
   dataDir: text.min(1).optional(),
   /** Whether links in the paths of `cwd` and of the sandbox's folders are followed. `refused` is for paths without any. */
   folderLinks: z.enum(['followed', 'refused']).default('followed'),
-  /** Which folders those paths must lead to, by path, where that was recorded before. */
+  /** Which folders those paths must lead to, by path, if that was recorded before. */
   folderIds: z.record(z.string(), FolderId).optional(),
   /** How long the process that kernels are forked from may take to start, with all that is preloaded. */
   startTimeoutMs: z.int().min(100).max(2_147_483_647).default(60_000),
   /** Modules that the template imports once, so that every kernel has them at once. */
   preload: z.array(moduleName).default([]),
-  /** Whether names are saved in the data folder, and come back after a crash, a restart or a reboot. */
+  /** Whether variables are saved, and restored after a crash, a restart or a reboot. */
   persist: z.boolean().default(true),
-  /** Where names, tools, skills, artifacts and deps are kept, in place of the data folder. Whoever opened it closes it. */
+  /** Where variables, tools, skills, artifacts and deps are kept, in place of the data folder. The caller closes it. */
   storage: z
     .custom<Storage>(
       (value) => typeof value === 'object' && value !== null && 'toBootstrapConfig' in value,
@@ -50,15 +47,15 @@ export const SessionOptions = z.strictObject({
     .optional(),
   /** Folders with definitions of tools (`*.yaml`) beside those in storage. */
   toolFolders: z.array(text.min(1)).max(64).default([]),
-  /** Asked before a tool runs that requires approval. Without it such calls are refused. */
+  /** Called before a tool runs that requires approval. Without it such calls are refused. */
   approve: z.custom<Approve>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Gives the secret of a name that a tool's definition mentions. It goes to the tool alone. */
+  /** Returns the secret of a name that a tool's definition mentions. Only the tool gets it. */
   credentials: z.custom<Credentials>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Told how far packages are that are installed before the first cell. */
+  /** Called with the progress of packages that are installed before the first cell. */
   onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Asked before each call of its code to `tools`, `skills`, `artifacts` or `deps`; what it throws is told to the code. */
+  /** Called before each call of its code to `tools`, `skills`, `artifacts` or `deps`; the code gets what it throws. */
   admitCall: z.custom<() => Promise<void>>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Told of what its code tried and was refused: hosts, calls, frames that break the protocol. */
+  /** Called for what its code tried and was refused: hosts, calls, frames that break the protocol. */
   onRefused: z
     .custom<(refusal: CodeRefusal) => void>((value) => typeof value === 'function', 'must be a function')
     .optional(),
@@ -68,9 +65,9 @@ export const SessionOptions = z.strictObject({
   spares: z.int().min(0).max(64).default(0),
 });
 
-/** What a caller writes. */
+/** As the caller writes them. */
 export type SessionOptions = z.input<typeof SessionOptions>;
-/** What is left after the check, with every default filled in. */
+/** Checked, with every default filled in. */
 export type CheckedOptions = z.output<typeof SessionOptions>;
 
 const ExecuteOptions = z.object({
@@ -80,7 +77,7 @@ const ExecuteOptions = z.object({
   signal: z.instanceof(AbortSignal).optional(),
 });
 
-/** A fork takes the place of what its key had: the key is named, never a default. */
+/** A fork replaces what its key had, so the key must be named. */
 const ForkOptions = z.strictObject({
   agentKey: text.max(1024).refine((key) => key.trim() !== '', 'must not be blank'),
   from: z.string().optional(),
@@ -99,42 +96,40 @@ const CheckpointOptions = z.strictObject({
 
 const OwnKeyOnly = z.object({ agentKey: UserAgentKey.optional() });
 
-/** What a fork may have instead of what its parent has. */
+/** Options of a fork that replace those of its parent. */
 export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>;
 
-/** For the doors that anybody can come in by. A server opens the agents of its users by another one. */
+/** For callers of the library: keys that start with ~ belong to the users of a server. */
 export function checkOwnKey(agentKey: unknown): void {
-  // What else may be wrong with it is found where all options are checked.
-  if (typeof agentKey === 'string' && isReservedKey(agentKey)) check(OwnKeyOnly, { agentKey });
+  // Other problems are found when all options are checked.
+  if (typeof agentKey === 'string' && isReservedKey(agentKey)) parseOptions(OwnKeyOnly, { agentKey });
 }
 
 export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {
-  return check(ForkOptions, options);
+  return parseOptions(ForkOptions, options);
 }
 
 export function checkCheckpointOptions(options: unknown): z.output<typeof CheckpointOptions> {
-  return check(CheckpointOptions, options);
+  return parseOptions(CheckpointOptions, options);
 }
 
 export function checkOptions(options: unknown): CheckedOptions {
   const known = optionsCache.find(options);
   if (known) {
     const own = SessionOptions.shape.agentKey.safeParse((options as SessionOptions).agentKey);
-    // What is wrong with the key is told where it would be told otherwise.
+    // A wrong key is reported by the full check below.
     if (own.success) return { ...known, agentKey: own.data };
   }
-  const checked = check(SessionOptions, options);
+  const checked = parseOptions(SessionOptions, options);
   const problems = contradictions(checked, options as SessionOptions);
   if (problems.length === 0) {
     optionsCache.add(options, { ...checked });
     return checked;
   }
-  throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
-    details: { problems },
-  });
+  throw invalidOptions(problems);
 }
 
-/** What no executor can do, or not this one. `given` is what the caller wrote, before defaults. */
+/** Options that contradict each other, or that this executor does not support. `given`: before defaults. */
 function contradictions({ executor, sandbox, image, engine, python }: CheckedOptions, given: SessionOptions): string[] {
   const problems: string[] = [];
   const contained = executor === 'container';
@@ -157,39 +152,24 @@ function contradictions({ executor, sandbox, image, engine, python }: CheckedOpt
   return problems;
 }
 
-export function parseOptions<T>(schema: z.ZodType<T>, options: unknown): T {
-  return check(schema, options);
-}
-
 export function checkExecuteOptions(options: unknown): z.output<typeof ExecuteOptions> {
-  return check(ExecuteOptions, options);
+  return parseOptions(ExecuteOptions, options);
 }
 
-function check<T>(schema: z.ZodType<T>, options: unknown): T {
-  const parsed = schema.safeParse(options);
-  if (parsed.success) return parsed.data;
-  const problems = describeIssues(parsed.error).map(
-    ({ path, message }) => `${path.map(String).join('.') || 'options'}: ${message}`,
-  );
-  throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
-    details: { problems },
-  });
-}
-
-/** A program opens its sessions in a few ways. */
+/** A program opens its sessions with few different options. */
 const MAX_ENTRIES = 4;
-/** No option lies deeper. */
+/** No option is nested deeper. */
 const MAX_DEPTH = 8;
 
 type Plain = Record<PropertyKey, unknown>;
 
 interface CacheEntry<T> {
-  /** What the caller wrote, as it was then. */
+  /** A copy of what the caller wrote. */
   readonly given: Plain;
   readonly checked: T;
 }
 
-/** `own` is the option that differs from session to session, and is checked each time. */
+/** Checked options by what was written. `own`: the option that differs from session to session and is checked each time. */
 export class OptionsCache<T extends object> {
   readonly #own: string;
   #entries: readonly CacheEntry<T>[] = [];
@@ -198,19 +178,19 @@ export class OptionsCache<T extends object> {
     this.#own = own;
   }
 
-  /** What came of the same options before. */
+  /** The checked form of the same options. */
   find(options: unknown): T | undefined {
     if (!isRecord(options)) return undefined;
     return this.#entries.find(({ given }) => isSame(options, given, this.#own))?.checked;
   }
 
-  /** Only of plain data: whether anything else is still good, its looks do not tell. */
+  /** Only plain data is cached: other values cannot be compared. */
   add(options: unknown, checked: T): void {
     if (!isRecord(options)) return;
     const given = { ...options };
     delete given[this.#own];
     if (!isPlain(given, 0)) return;
-    // Sessions share what came of it: nobody changes it from here on.
+    // Frozen, because sessions share it.
     this.#entries = [
       { given: copyPlain(given), checked: freezeDeep(checked) },
       ...this.#entries.slice(0, MAX_ENTRIES - 1),
@@ -240,7 +220,7 @@ function copyPlain(value: unknown): unknown {
   return Object.fromEntries(Reflect.ownKeys(value).map((name) => [name, copyPlain(value[name])]));
 }
 
-/** Also names that are hidden, or symbols: an option by such a name is one that was not there. */
+/** Compares hidden and symbol names too. */
 function isSame(value: unknown, known: unknown, apart?: string): boolean {
   if (isList(known)) {
     return isList(value) && value.length === known.length && known.every((item, at) => isSame(value[at], item));

@@ -5,6 +5,7 @@ import type { ByteSource } from '../kernel/kernel-connection.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { parseOptions } from '../protocol/parse.ts';
 import {
   type Terminal,
   type TerminalExit,
@@ -12,7 +13,6 @@ import {
   TerminalSize,
   typedPieces,
 } from '../protocol/workspace-models.ts';
-import { parseOptions } from './session-options.ts';
 
 /** All that a program has shown can be read at once when it has ended; a pipe that is open longer is somebody else's. */
 const LAST_OUTPUT_MS = 1000;
@@ -29,7 +29,7 @@ export async function openTerminal(
 ): Promise<Terminal> {
   const { cols, rows, argv = [] } = parseOptions(TerminalOptions, options);
   const program = { argv, env: { TERM: 'xterm-256color', ...env }, packages };
-  const link = await manager.attachProcess((enclosure) => enclosure.openTerminal(program, { cols, rows }));
+  const link = await manager.attachProcess((environment) => environment.openTerminal(program, { cols, rows }));
   return new LocalTerminal(link, argv[0] ?? 'A shell');
 }
 

@@ -1,45 +1,49 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
+import { z } from 'zod';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
-import { EventListener, EventQueue } from '../kernel/event-queue.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import { EventListener, EventQueue, type EventSink } from '../kernel/event-queue.ts';
+import type { KernelExecution } from '../kernel/kernel-execution.ts';
+import type { CellOptions } from '../kernel-manager/cell-runner.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';
 import { AsyncQueue } from '../lib/async-queue.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
+import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
+import {
+  type Checkpoint,
+  Completeness,
+  type Completion,
+  type HistoryEntry,
+  Inspection,
+  type Restored,
+  Variable,
+} from '../protocol/kernel-state.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type {
   ArtifactsApi,
-  Checkpoint,
   CheckpointOptions,
-  Completeness,
-  Completion,
   DepsApi,
   ExecuteOptions,
   ForkOptions,
-  HistoryEntry,
-  Inspection,
-  Restored,
   RunOptions,
   SessionApi,
   SkillsApi,
   ToolsApi,
-  Variable,
 } from './api.ts';
-import { answerInput, CellQueue, NO_OPTIONS } from './cell-queue.ts';
 import { dataFolder } from './data-folders.ts';
-import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './kernel-answers.ts';
+import { parseAnswer, parseCompletion } from './kernel-answers.ts';
 import { makeKernelManager } from './kernel-settings.ts';
 import { locatePython, SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
-import { SessionCheckpoints } from './session-checkpoints.ts';
 import { SessionNamespaces } from './session-namespaces.ts';
 import {
   type CheckedOptions,
+  checkCheckpointOptions,
+  checkExecuteOptions,
   checkForkOptions,
   checkOptions,
   checkOwnKey,
@@ -47,12 +51,15 @@ import {
   type SessionOptions,
 } from './session-options.ts';
 import { openTerminal } from './session-terminal.ts';
-import { acquireExecutor, storageFor, wakeSpares } from './shared-resources.ts';
+import { acquireExecutor, acquireStorage, wakeSpares } from './shared-resources.ts';
 import { StoredSession } from './stored-session.ts';
 
 const OWN_WORKSPACE = 'workspace'; // in records, wherever the data folder is
 /** Of output that nobody has read; the newest is kept. */
 const MAX_BACKGROUND_BYTES = 1024 * 1024;
+/** The most common options: they need no check. */
+const NO_OPTIONS: RunOptions = {};
+const Variables = z.array(Variable);
 
 interface SessionParts {
   readonly options: CheckedOptions;
@@ -68,8 +75,6 @@ export class Session implements SessionApi {
   readonly #parts: SessionParts;
   readonly #options: CheckedOptions;
   readonly #manager: KernelManager;
-  readonly #checkpoints: SessionCheckpoints;
-  readonly #cells: CellQueue;
   /** Output that belongs to no running cell. */
   readonly #background = new AsyncQueue<BackgroundEvent>({ dropAbove: MAX_BACKGROUND_BYTES });
   readonly #namespaces: SessionNamespaces;
@@ -82,7 +87,7 @@ export class Session implements SessionApi {
     this.#options = parts.options;
     this.#namespaces = new SessionNamespaces({
       ...parts.options,
-      acquireStorage: () => storageFor(parts.options.storage, parts.dataDir),
+      acquireStorage: () => acquireStorage(parts.options.storage, parts.dataDir),
       python: () => parts.executor.interpreter(),
       readerPython: () => locatePython(parts.options.python),
       packageFolder: parts.sandboxConfig.packageFolder,
@@ -96,8 +101,6 @@ export class Session implements SessionApi {
       background: (event, bytes) => this.#background.push(event, bytes),
       handler: () => this.#namespaces.handler(),
     });
-    this.#checkpoints = new SessionCheckpoints(this.#manager, parts.stored.durableCheckpoints);
-    this.#cells = new CellQueue(parts.options, this.#manager, parts.stored, () => this.#checkOpen());
   }
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
@@ -134,7 +137,7 @@ export class Session implements SessionApi {
     const stored = await opening;
     if (stored.workspaceOf !== undefined) sandboxConfig.useWorkspaceOf(stored.workspaceOf, dataDir);
     stored.setCwd(sandboxConfig.customCwd ?? OWN_WORKSPACE);
-    const { executor, giveBack: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
+    const { resource: executor, release: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
     const session = new Session({
       options: checked,
       sandboxConfig,
@@ -146,8 +149,7 @@ export class Session implements SessionApi {
     });
     try {
       await session.#preparePackages();
-      await session.#manager.ensureRunning();
-      session.#manager.becomeIdle();
+      await session.#manager.start();
       if (checked.spares > 0) executor.spares.keep(sandboxConfig.spares(checked.spares));
       return session;
     } catch (error) {
@@ -240,76 +242,71 @@ export class Session implements SessionApi {
         failure ??= { error };
       }
     });
-    const result = await this.#cells.enqueue(code, options, listener).result;
+    const result = await this.#execute(code, options, listener).result;
     if (failure) throw failure.error;
     return result;
   }
 
   stream(code: string, options: ExecuteOptions = NO_OPTIONS): AsyncIterable<ExecutionEvent> {
     const events = new EventQueue<ExecutionEvent>();
-    this.#cells.enqueue(code, options, events);
+    this.#execute(code, options, events);
     return events;
   }
 
   async answerInput(id: number, text: string): Promise<void> {
-    this.#askingKernel(id).answerInput(id, text);
+    this.#manager.answerInput(id, text);
   }
 
   async cancelInput(id: number, reason = 'the request was cancelled'): Promise<void> {
-    this.#askingKernel(id).cancelInput(id, reason);
+    this.#manager.cancelInput(id, reason);
   }
 
   async interrupt(): Promise<boolean> {
-    return this.#manager.kernel?.interrupt() ?? false;
+    return this.#manager.interrupt();
   }
 
-  reset(): Promise<void> {
-    return this.#preempt(() => this.#manager.reset());
+  async reset(): Promise<void> {
+    await this.#kernel.reset();
   }
 
-  restart(): Promise<void> {
-    return this.#preempt(() => this.#manager.restart());
+  async restart(): Promise<void> {
+    await this.#kernel.restart();
   }
 
-  commit(): Promise<void> {
-    return this.#enqueue(() => this.#manager.commit());
+  async commit(): Promise<void> {
+    await this.#kernel.commit();
   }
 
-  rollback(): Promise<void> {
-    return this.#enqueue(() => this.#manager.rollback());
+  async rollback(): Promise<void> {
+    await this.#kernel.rollback();
   }
 
-  checkpoint(options: CheckpointOptions = {}): Promise<Checkpoint> {
-    return this.#enqueue(() => this.#checkpoints.make(options));
+  async checkpoint(options: CheckpointOptions = {}): Promise<Checkpoint> {
+    return await this.#kernel.addCheckpoint(checkCheckpointOptions(options));
   }
 
   async checkpoints(): Promise<readonly Checkpoint[]> {
-    this.#checkOpen();
-    return await this.#checkpoints.list();
+    return await this.#kernel.checkpoints();
   }
 
-  restore(idOrName: string): Promise<Restored> {
-    return this.#enqueue(() => this.#checkpoints.restore(idOrName));
+  async restore(idOrName: string): Promise<Restored> {
+    return await this.#kernel.restoreCheckpoint(idOrName);
   }
 
-  deleteCheckpoint(idOrName: string): Promise<void> {
-    return this.#enqueue(() => this.#checkpoints.delete(idOrName));
+  async deleteCheckpoint(idOrName: string): Promise<void> {
+    await this.#kernel.deleteCheckpoint(idOrName);
   }
 
-  undo(): Promise<void> {
-    return this.#enqueue(async () => {
-      await this.#manager.undo();
-    });
+  async undo(): Promise<void> {
+    await this.#kernel.undo();
   }
 
   async save(): Promise<void> {
-    this.#checkOpen();
-    await this.#manager.save();
+    await this.#kernel.save();
   }
 
   async hibernate(): Promise<void> {
-    this.#checkOpen();
-    await this.#manager.hibernate();
+    await this.#kernel.hibernate();
   }
 
   async fork(options: ForkOptions): Promise<Session> {
@@ -317,56 +314,42 @@ export class Session implements SessionApi {
     return await this.forkIn(options);
   }
 
-  /** For a pool, which has looked at the key. `others` are what the fork has instead of what this session has. */
-  forkIn(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
-    return this.#enqueue(async () => {
-      const { agentKey, from } = checkForkOptions(options);
-      if (!this.capabilities.liveFork) {
-        const why = `The executor ${this.executor} cannot make a second kernel with the same memory`;
-        throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
-      }
-      const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, ...others, agentKey };
-      const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
-      const { slots, dataDir } = this.#parts;
-      const sandboxConfig = others.storage
-        ? this.#parts.sandboxConfig.forFork(forked, dataDir)
-        : this.#parts.sandboxConfig;
-      const stored = await StoredSession.open(forked, dataDir, { workspaceOf: sandboxConfig.agentKey, empty: true });
-      const { executor, giveBack: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
-      const session = new Session({
-        options: forked,
-        sandboxConfig,
-        executor,
-        stored,
-        slots,
-        releaseExecutor,
-        dataDir,
-      });
-      try {
-        await session.#manager.reserve();
-        const { shared, link } = await this.#manager.fork(moment);
-        await session.#manager.adopt(shared, link, this.#manager.executions);
-        return session;
-      } catch (error) {
-        await session.close();
-        throw error;
-      }
+  /** For a pool, which has checked the key. `others` replace options of this session. */
+  async forkIn(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
+    this.#checkOpen();
+    const { agentKey, from } = checkForkOptions(options);
+    if (!this.capabilities.liveFork) {
+      const why = `The executor ${this.executor} cannot make a second kernel with the same memory`;
+      throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
+    }
+    const { session } = await this.#manager.fork(from, async () => {
+      const fork = await this.#openFork({ ...this.#options, ...others, agentKey }, others.storage !== undefined);
+      return { session: fork, manager: fork.#manager, close: () => fork.close() };
     });
+    return session;
+  }
+
+  async #openFork(options: CheckedOptions, hasOwnStorage: boolean): Promise<Session> {
+    const { slots, dataDir, sandboxConfig: mine } = this.#parts;
+    const sandboxConfig = hasOwnStorage ? mine.forFork(options, dataDir) : mine;
+    const stored = await StoredSession.open(options, dataDir, { workspaceOf: sandboxConfig.agentKey, empty: true });
+    const { resource: executor, release: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
+    return new Session({ options, sandboxConfig, executor, stored, slots, releaseExecutor, dataDir });
   }
 
   async complete(code: string, cursor = code.length): Promise<Completion> {
     const before = code.slice(0, cursor);
-    const answer = await this.#ask('complete', { code, cursor: [...before].length });
+    const answer = await this.#kernel.introspect('complete', { code, cursor: [...before].length });
     return parseCompletion(answer, cursor);
   }
 
   async inspect(code: string, cursor = code.length): Promise<Inspection> {
-    return parseInspection(await this.#ask('inspect', { code, cursor: [...code.slice(0, cursor)].length }));
+    const before = code.slice(0, cursor);
+    return parseAnswer(Inspection, await this.#kernel.introspect('inspect', { code, cursor: [...before].length }));
   }
 
   async isComplete(code: string): Promise<Completeness> {
-    return parseCompleteness(await this.#ask('isComplete', { code }));
+    return parseAnswer(Completeness, await this.#kernel.introspect('isComplete', { code }));
   }
 
   async history(): Promise<readonly HistoryEntry[]> {
@@ -374,7 +357,7 @@ export class Session implements SessionApi {
   }
 
   async variables(): Promise<readonly Variable[]> {
-    return parseVariables(await this.#ask('variables', {}));
+    return parseAnswer(Variables, await this.#kernel.introspect('variables', {}));
   }
 
   /** A program on a terminal in the sandbox of this session, beside its kernel; the shell where none is named. */
@@ -396,10 +379,7 @@ export class Session implements SessionApi {
     this.#checkOpen();
     const folder = await this.#namespaces.currentPackages();
     this.#parts.sandboxConfig.packages = folder;
-    if (this.pid === 0) return;
-    await this.#enqueue(async () =>
-      (await this.#manager.ensureRunning()).introspect('usePackages', { folder: folder ?? null }),
-    );
+    await this.#kernel.usePackages(folder);
   }
 
   close(): Promise<void> {
@@ -428,12 +408,8 @@ export class Session implements SessionApi {
   }
 
   async #close({ keep = true } = {}): Promise<void> {
-    const busy = this.#cells.pending > 0;
     try {
-      // What runs is ended; what is idle is saved.
-      if (busy) await this.#manager.abandon();
-      await this.#manager.queue.idle();
-      await this.#manager.close(keep && !busy);
+      await this.#manager.close({ save: keep });
     } finally {
       this.#background.end();
       this.#leaveWorkspace();
@@ -443,7 +419,7 @@ export class Session implements SessionApi {
     }
   }
 
-  /** What kernels can import from their beginning. What cannot be installed is told, and keeps no session from opening. */
+  /** What kernels can import from the start. A session opens even if a package cannot be installed. */
   async #preparePackages(): Promise<void> {
     const { sandboxConfig, options } = this.#parts;
     if (options.syncDepsOnStart && (await this.#namespaces.mayUsePackages())) {
@@ -451,53 +427,64 @@ export class Session implements SessionApi {
       const { failed } = await this.#namespaces.deps.sync({ onProgress });
       for (const { requirement, reason } of failed) {
         const text = `${requirement} could not be installed: ${reason}`;
-        options.onProgress?.(text);
-        this.#background.push({ type: 'progress', task: 'deps.sync', text }, text.length);
+        if (options.onProgress) options.onProgress(text);
+        else this.#background.push({ type: 'progress', task: 'deps.sync', text }, text.length);
       }
     } else if (sandboxConfig.hasPackages()) sandboxConfig.packages = await this.#namespaces.currentPackages();
   }
 
   /** A program in the sandbox of this session, beside its kernel. */
   async #runBeside(command: Command): Promise<CommandResult> {
-    const enclosure = await this.#manager.environment();
+    const environment = await this.#manager.environment();
     const { env, packages } = this.#parts.sandboxConfig;
-    return await runToEnd(enclosure, { ...command, env: { ...env, ...command.env } }, packages);
+    return await runToEnd(environment, { ...command, env: { ...env, ...command.env } }, packages);
   }
 
-  /** Ends what runs, and comes before what waits. */
-  async #preempt(work: () => Promise<void>): Promise<void> {
+  #execute(code: string, options: ExecuteOptions, events: EventSink<ExecutionEvent>): KernelExecution {
     this.#checkOpen();
-    try {
-      await this.#manager.preempt(work);
-    } finally {
-      this.#manager.becomeIdle();
-    }
+    if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
+    return this.#manager.execute(code, this.#cellOptions(options), events);
   }
 
-  async #enqueue<T>(work: () => Promise<T>): Promise<T> {
+  #cellOptions(given: ExecuteOptions): CellOptions {
+    const defaults = this.#options;
+    const own = given === NO_OPTIONS ? NO_OPTIONS : checkExecuteOptions(given);
+    return {
+      settings: {
+        timeoutMs: own.timeoutMs ?? defaults.timeoutMs,
+        inputTimeoutMs: own.inputTimeoutMs ?? defaults.inputTimeoutMs,
+        graceMs: defaults.graceMs,
+        outputLimitBytes: defaults.outputLimitBytes,
+      },
+      transaction: own.transaction ?? defaults.transaction,
+      signal: own.signal,
+    };
+  }
+
+  /** The kernel manager, unless the session is closed. */
+  get #kernel(): KernelManager {
     this.#checkOpen();
-    try {
-      return await this.#manager.queue.run(work);
-    } finally {
-      this.#manager.becomeIdle();
-    }
-  }
-
-  #askingKernel(id: number): Kernel {
-    const kernel = this.#manager.kernel;
-    if (!kernel) throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
-    return kernel;
-  }
-
-  #ask(method: string, params: Record<string, unknown>): Promise<unknown> {
-    this.#checkOpen();
-    if (this.#cells.pending > 0) {
-      throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
-    }
-    return this.#enqueue(async () => (await this.#manager.ensureRunning()).introspect(method, params));
+    return this.#manager;
   }
 
   #checkOpen(): void {
     if (this.#closing) throw new CellaError('SESSION_CLOSED', 'The session was closed.');
+  }
+}
+
+const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+
+/** Answers `input()` of a cell with `onInput`. Without it, `input()` fails at once. */
+export async function answerInput(
+  session: Pick<SessionApi, 'answerInput' | 'cancelInput'>,
+  request: InputRequestEvent,
+  onInput: RunOptions['onInput'],
+): Promise<void> {
+  try {
+    if (!onInput) await session.cancelInput(request.id, NOBODY_ANSWERS);
+    else await session.answerInput(request.id, await onInput(request));
+  } catch (error) {
+    const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
+    if (!gone) await session.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
   }
 }

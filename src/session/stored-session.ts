@@ -1,30 +1,27 @@
 /** What storage keeps of one session: the lock on its key, its record, its cell history and its durable checkpoints. */
 
 import { DurableCheckpoints } from '../kernel-manager/durable-checkpoints.ts';
-import type { Manifest } from '../protocol/kernel-state.ts';
+import type { HistoryEntry, Manifest } from '../protocol/kernel-state.ts';
 import type { Lock, RecordStore, Storage } from '../storage/contract.ts';
 import { boundHistory, type SessionRecord } from '../storage/session-record.ts';
-import type { HistoryEntry } from './api.ts';
 import type { CheckedOptions } from './session-options.ts';
-import { storageFor } from './shared-resources.ts';
+import { type AcquiredStorage, acquireStorage } from './shared-resources.ts';
 
 const MB = 1024 * 1024;
-/** Whoever opens a session is about to run something: that comes first. */
-const TELL_AFTER_MS = 10;
+/** The caller who opens a session is about to run code: that comes before the record is written. */
+const WRITE_AFTER_MS = 10;
 
 interface StoredSessionParts {
   readonly agentKey: string;
   readonly storage: Storage;
   readonly lock: Lock;
   readonly durableCheckpoints: DurableCheckpoints;
-  readonly releaseStorage: () => void;
-  /** Whether the storage was taken away, by `shutdown`. */
-  readonly ended: () => boolean;
+  readonly acquired: AcquiredStorage;
 }
 
 interface StoredSessionSettings {
   readonly workspaceOf?: string;
-  /** Whatever the key had before is of no interest. */
+  /** Ignores what the key had before. */
   readonly empty?: boolean;
 }
 
@@ -50,7 +47,7 @@ export class StoredSession {
     this.#history = new CellHistory(record.history);
   }
 
-  /** Takes the lock on the key; `AGENT_BUSY` where somebody has it. */
+  /** Takes the lock on the key. Throws `AGENT_BUSY` if another has it. */
   static async open(
     options: CheckedOptions,
     dataDir: string,
@@ -64,13 +61,13 @@ export class StoredSession {
     };
     const place = { given: options.storage, dataDir };
     if (!options.persist) return new StoredSession(undefined, blank, place);
-    const { storage: opening, release: giveBack, ended } = storageFor(options.storage, dataDir);
+    const acquired = acquireStorage(options.storage, dataDir);
     let lock: Lock | undefined;
     try {
-      const storage = await opening;
+      const storage = await acquired.resource;
       await releaseStuckLock(lockName(place, agentKey));
       lock = await storage.locks.acquire(agentKey);
-      // Whoever takes the agent over finds what was saved last, and nothing that comes after it from here.
+      // If another process takes the key over, nothing more is written from here.
       const own = storage.fenced(lock);
       const durableCheckpoints = new DurableCheckpoints(own.checkpoints, agentKey, {
         limitBytes: options.checkpointLimitMb * MB,
@@ -79,15 +76,11 @@ export class StoredSession {
       });
       const known = settings.empty ? undefined : await own.records.get(agentKey);
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
-      return new StoredSession(
-        { agentKey, storage: own, lock, durableCheckpoints, releaseStorage: giveBack, ended },
-        record,
-        place,
-      );
+      return new StoredSession({ agentKey, storage: own, lock, durableCheckpoints, acquired }, record, place);
     } catch (error) {
-      // Tried again by itself, where storage does not even take the lock back.
-      if (lock) await releaseWithRetry({ key: lockName(place, agentKey), lock, ended, done: giveBack }).catch(() => {});
-      else giveBack();
+      // Retried later if storage cannot even release the lock.
+      if (lock) await releaseWithRetry({ key: lockName(place, agentKey), lock, acquired }).catch(() => {});
+      else acquired.release();
       throw error;
     }
   }
@@ -96,7 +89,7 @@ export class StoredSession {
     return this.#parts?.durableCheckpoints;
   }
 
-  /** The agent whose workspace this one shares. */
+  /** The agent key whose workspace it shares. */
   get workspaceOf(): string | undefined {
     return this.#record.workspaceOf;
   }
@@ -115,24 +108,24 @@ export class StoredSession {
     this.#cwd = cwd;
   }
 
-  /** Told to others by and by: whoever opened it does not wait for that. */
+  /** Writes the record a little later: the caller does not wait for it. */
   opened(pid: number): void {
     setTimeout(() => {
       if (!this.#closed) this.#write({ pid, state: 'live' });
-    }, TELL_AFTER_MS).unref();
+    }, WRITE_AFTER_MS).unref();
   }
 
   saved({ id, createdAt, execution }: Manifest): void {
-    // Not before: a session that never opens, or saves nothing, leaves the folder of the last save as it was.
+    // Only now: a session that never opens, or saves nothing, leaves the folder of the last save as it was.
     const begun = this.#cwd === undefined ? {} : { cwd: this.#cwd };
     this.#write({ lastSave: { id, at: createdAt }, executions: execution, ...begun });
   }
 
-  /** After `executions` of them in all. */
+  /** `executions`: how many there were in all. */
   async close(executions: number): Promise<void> {
     const parts = this.#parts;
-    // With the storage went the lock; what was written is there.
-    if (!parts || parts.ended()) return;
+    // The lock ended with the storage, which has what was written.
+    if (!parts || parts.acquired.closed) return;
     this.#closed = true;
     this.#write({ state: 'hibernated', executions });
     try {
@@ -142,26 +135,26 @@ export class StoredSession {
     }
   }
 
-  /** Lets go of the key, and of nothing else: where the session never came to be, there is nothing to write. */
+  /** Releases the key and writes nothing: for a session that did not open. */
   async releaseLock(): Promise<void> {
     if (!this.#parts) return;
-    const { agentKey, lock, ended, releaseStorage: giveBack } = this.#parts;
-    await releaseWithRetry({ key: lockName(this.#location, agentKey), lock, ended, done: giveBack });
+    const { agentKey, lock, acquired } = this.#parts;
+    await releaseWithRetry({ key: lockName(this.#location, agentKey), lock, acquired });
   }
 
   /**
-   * After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it.
-   * `remove` is given the records that there still are, where any are kept.
+   * Call after `close`. Deletes everything of this key; `remove` deletes its files, and gets the remaining records, if
+   * any are kept. Throws `AGENT_BUSY` if another has the key.
    */
   async deleteAll(remove: (records: RecordStore | undefined) => Promise<void>): Promise<void> {
-    const { storage: opening, release: giveBack } = storageFor(this.#location.given, this.#location.dataDir);
+    const acquired = acquireStorage(this.#location.given, this.#location.dataDir);
     try {
-      const storage = await opening;
+      const storage = await acquired.resource;
       await using lock = await storage.locks.acquire(this.#record.agentKey);
       await storage.fenced(lock).deleteAgent(this.#record.agentKey);
       await remove(this.#parts && storage.records);
     } finally {
-      giveBack();
+      acquired.release();
     }
   }
 
@@ -170,7 +163,7 @@ export class StoredSession {
     if (!parts) return;
     Object.assign(this.#record, change, { updatedAt: Date.now(), lastUsedAt: Date.now() });
     const record = { ...this.#record, history: boundHistory(this.#history.all) };
-    // A record is whole: what could not be written before is in it.
+    // Each record is complete: it includes what could not be written before.
     const written = this.#writing.catch(() => {});
     this.#writing = written.then(() => parts.storage.records.put(parts.agentKey, record));
     // Told at the end, by `close`, where that was the last.
@@ -183,25 +176,23 @@ const lockName = ({ given, dataDir }: StorageLocation, agentKey: string): string
 
 const RETRY_MS = 1000;
 
-/** By key: what lets go of a lock that could not be released when its session ended. */
+/** By key: releases a lock that could not be released when its session ended. */
 const stuckLocks = new Map<string, () => Promise<void>>();
 
 interface LockRelease {
   /** One key of one storage. */
   readonly key: string;
   readonly lock: Lock;
-  /** The storage of the lock was closed, and its locks with it. */
-  readonly ended: () => boolean;
-  /** Called when the lock is free. */
-  readonly done: () => void;
+  /** The storage of the lock: it is released after the lock. If it was closed, its locks ended with it. */
+  readonly acquired: AcquiredStorage;
 }
 
-/** Rejects where storage fails, and goes on trying in the background. */
-async function releaseWithRetry({ key, lock, ended, done }: LockRelease): Promise<void> {
+/** Rejects if storage fails, and keeps trying in the background. */
+async function releaseWithRetry({ key, lock, acquired }: LockRelease): Promise<void> {
   const release = async () => {
-    if (!ended()) await lock.release();
+    if (!acquired.closed) await lock.release();
     stuckLocks.delete(key);
-    done();
+    acquired.release();
   };
   try {
     await release();
@@ -212,7 +203,7 @@ async function releaseWithRetry({ key, lock, ended, done }: LockRelease): Promis
   }
 }
 
-/** For whoever wants a key: it may be free but for a lock that is left over. */
+/** Before the key is acquired: it may be free except for a stuck lock. */
 async function releaseStuckLock(key: string): Promise<void> {
   await stuckLocks.get(key)?.();
 }
@@ -220,18 +211,18 @@ async function releaseStuckLock(key: string): Promise<void> {
 function retryLater(key: string, release: () => Promise<void>): void {
   const attempt = async () => {
     if (stuckLocks.get(key) !== release) return;
-    // It was told when the session ended, and is told again to whoever wants the key.
+    // The caller who closed the session got the error, and the next caller for the key gets it again.
     await release().catch(() => retryLater(key, release));
   };
   setTimeout(attempt, RETRY_MS).unref();
 }
 
 const MOST_CELLS = 1000;
-/** Of code, in all: the largest cell there can be fits, and a thousand such do not stay in memory. */
+/** Of all code together: the largest possible cell fits, a thousand of them do not. */
 const MOST_CHARACTERS = 32 * 1024 * 1024;
 
 export class CellHistory {
-  /** Up to twice as many as are shown: an array that loses its first entry each time is moved each time. */
+  /** Up to twice as many as are shown, so that old ones are removed in bulk. */
   #cells: HistoryEntry[];
   #characters = 0;
 
@@ -251,7 +242,7 @@ export class CellHistory {
     if (this.#characters > MOST_CHARACTERS) this.#drop(this.#tooMany());
   }
 
-  /** How many of the oldest have to go so that the rest may stay. The newest always stays. */
+  /** How many of the oldest to drop. The newest always stays. */
   #tooMany(): number {
     let characters = this.#characters;
     let count = 0;

@@ -232,7 +232,7 @@ const foreign: Row[] = [
       const headers = { 'idempotency-key': 'the-same' };
       await victoria.call('POST ~/execute', { headers, body: { code: 'secret' } });
       const reply = await mallory.call('POST ~/execute', { headers, body: { code: '"mine"' } });
-      expect([reply.json.value, reply.json.joined]).toEqual(['mine', false]);
+      expect([reply.json.value, reply.json.replayed]).toEqual(['mine', false]);
       const shared = await victoria.call('PATCH ~', { body: { shares: [{ user: 'mallory', right: 'view' }] } });
       expect(shared.status).toBe(200);
       const forbidden = await mallory.call(`POST /v1/sessions/${victoria.session}/execute`, {

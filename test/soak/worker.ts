@@ -17,7 +17,7 @@ interface Told {
   readonly execution: string;
   readonly status: string;
   readonly value: unknown;
-  readonly joined: boolean;
+  readonly replayed: boolean;
 }
 
 export class Worker {
@@ -126,7 +126,7 @@ export class Worker {
       }
       if (!request.keyed) continue;
       const again = await this.#ask(served, request);
-      const same = again.joined && again.execution === told.execution && again.value === told.value;
+      const same = again.replayed && again.execution === told.execution && again.value === told.value;
       if (!same) throw new Error(`${id}: ${request.mark} gave ${JSON.stringify(told)}, then ${JSON.stringify(again)}`);
     }
   }

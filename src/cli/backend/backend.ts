@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SOCKET_FILE } from '../../protocol/enums.ts';
-import type { AgentInfo } from '../../session/api.ts';
+import type { AgentInfo } from '../../protocol/kernel-state.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type {
@@ -108,15 +108,10 @@ export class LocalStores {
     agentKey,
     ...place
   }: StorageTarget & { readonly agentKey: string }): Promise<CheckpointCatalog> {
+    const { toCheckpoint } = await import('../../kernel-manager/kernel-checkpoints.ts');
     const { checkpoints } = await this.#open(place);
     return {
-      list: async () => {
-        const manifests = await checkpoints.list(agentKey);
-        return manifests.map(({ format, segments, kind, ...facts }) => {
-          const { name, ...others } = facts;
-          return { ...others, ...(name === undefined ? {} : { name }), kind: 'durable', automatic: kind === 'save' };
-        });
-      },
+      list: async () => (await checkpoints.list(agentKey)).map(toCheckpoint),
       damaged: () => checkpoints.damaged(agentKey),
       delete: (id) => checkpoints.delete(agentKey, id),
     };
@@ -163,12 +158,12 @@ export class LocalStores {
   }
 
   async #open({ dataDir, redis }: StorageTarget): Promise<Storage> {
-    const [{ storageFor }, { dataFolder }] = await Promise.all([
+    const [{ acquireStorage }, { dataFolder }] = await Promise.all([
       import('../../session/shared-resources.ts'),
       import('../../session/data-folders.ts'),
     ]);
     await this.#closeFilesAtEnd();
-    return await storageFor(await this.redis(redis), dataFolder(dataDir)).storage;
+    return await acquireStorage(await this.redis(redis), dataFolder(dataDir)).resource;
   }
 
   async #closeFilesAtEnd(): Promise<void> {

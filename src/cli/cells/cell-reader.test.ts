@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Completeness } from '../../session/api.ts';
+import type { Completeness } from '../../protocol/kernel-state.ts';
 import type { InputLine, LineRequest } from '../terminal/line-input.ts';
 import { completeLine, finishCell, readBlock, readCell, readPythonBlock } from './cell-reader.ts';
 

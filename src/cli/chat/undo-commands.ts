@@ -1,7 +1,7 @@
 /** /vars, /history, /undo, /checkpoint, /restore and /fork. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Checkpoint, Variable } from '../../session/api.ts';
+import type { Checkpoint, Variable } from '../../protocol/kernel-state.ts';
 import { UsageError } from '../command-errors.ts';
 import { cutToWidth } from '../command-output.ts';
 import { forkedToText, forkInto, lostToText } from '../commands/fork.ts';

@@ -1,7 +1,7 @@
 /** `cella checkpoints`: points that an agent can go back to. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Checkpoint } from '../../session/api.ts';
+import type { Checkpoint } from '../../protocol/kernel-state.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import { type Column, formatTable } from '../command-output.ts';

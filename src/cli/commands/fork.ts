@@ -1,7 +1,8 @@
 /** `cella fork`: another agent with the same variables. */
 
 import { isReservedKey } from '../../protocol/enums.ts';
-import type { Checkpoint, SessionApi } from '../../session/api.ts';
+import type { Checkpoint } from '../../protocol/kernel-state.ts';
+import type { SessionApi } from '../../session/api.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import type { CommandContext, OpenOptions, StorageAccess, StorageTarget } from '../context.ts';

@@ -1,7 +1,7 @@
 /** `cella ps`: all agent keys that have a kernel, live or hibernated. */
 
 import { readStorageKey } from '../../protocol/enums.ts';
-import type { AgentInfo } from '../../session/api.ts';
+import type { AgentInfo } from '../../protocol/kernel-state.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { type Column, formatTable } from '../command-output.ts';
 import type { CommandContext, StorageAccess, StorageTarget } from '../context.ts';

@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { packageFile } from '../../interpreter/package-file.ts';
+import { IdleTimeout } from '../../lib/idle-timeout.ts';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
@@ -40,11 +41,10 @@ export class PythonSkillReader implements SkillParser {
   readonly #elsewhere: StartParser | undefined;
   readonly #keep: boolean;
   readonly #timeoutMs: number;
-  readonly #idleMs: number;
   #interpreter: Promise<string | undefined> | undefined;
   #helper: ParserHelper | undefined;
   readonly #queue = new SerialQueue();
-  #idle: NodeJS.Timeout | undefined;
+  readonly #idle: IdleTimeout;
   #closed = false;
 
   constructor({ python, elsewhere, keep = false, timeoutMs = 15_000, idleMs = 30_000 }: PythonSkillReaderOptions) {
@@ -52,7 +52,7 @@ export class PythonSkillReader implements SkillParser {
     this.#elsewhere = elsewhere;
     this.#keep = keep;
     this.#timeoutMs = timeoutMs;
-    this.#idleMs = idleMs;
+    this.#idle = new IdleTimeout(idleMs, () => void this.#dismiss());
   }
 
   parse(source: string): Promise<ParsedSource> {
@@ -61,7 +61,7 @@ export class PythonSkillReader implements SkillParser {
 
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#idle);
+    this.#idle.stop();
     await this.#queue.idle();
     await this.#dismiss();
   }
@@ -89,14 +89,14 @@ export class PythonSkillReader implements SkillParser {
   async #read(source: string): Promise<ParsedSource> {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The reader of skills is closed.');
     checkSourceLength(source);
-    clearTimeout(this.#idle);
+    this.#idle.stop();
     const helper = await this.#start();
     const answer = await helper.ask(source, this.#timeoutMs);
     if (answer.kind !== 'reply') {
       await this.#dismiss();
       throw invalidSkill(`the compiler cannot read it: ${answer.reason}`);
     }
-    this.#idle = setTimeout(() => void this.#dismiss(), this.#idleMs).unref();
+    this.#idle.restart();
     return understood(answer.line);
   }
 

@@ -23,8 +23,8 @@ const ExecuteBody = z.strictObject({
 export const Executed = ExecutionResult.extend({
   execution: ExecutionId,
   firstSeq: z.int(),
-  /** Whether another request with the same Idempotency-Key has run it. */
-  joined: z.boolean(),
+  /** Whether an earlier request with the same Idempotency-Key started it. */
+  replayed: z.boolean(),
 }).meta({ id: 'Executed' });
 export type Executed = z.infer<typeof Executed>;
 

@@ -3,12 +3,12 @@
 import { z } from 'zod';
 import {
   AgentInfo,
-  CheckpointInfo,
+  Checkpoint,
   Completeness,
   Completion,
   HistoryEntry,
   Inspection,
-  Lost,
+  Restored,
   Variable,
 } from '../kernel-state.ts';
 import {
@@ -101,24 +101,20 @@ export const CreateCheckpoint = route('post /v1/sessions/{id}/checkpoints', stat
   audit: 'session.checkpoint',
   summary: 'Keep this moment',
   body: z.strictObject({ name: z.string().min(1).max(200).optional(), durable: z.boolean().optional() }).prefault({}),
-  result: CheckpointInfo,
+  result: Checkpoint,
   status: 201,
 });
 
 export const ListCheckpoints = route('get /v1/sessions/{id}/checkpoints', stateTag, mayView, {
   summary: 'The points to go back to, oldest first',
-  result: z.object({ checkpoints: z.array(CheckpointInfo).readonly() }),
+  result: z.object({ checkpoints: z.array(Checkpoint).readonly() }),
 });
 
 export const RestoreCheckpoint = route('post /v1/sessions/{id}/checkpoints/{checkpoint}/restore', stateTag, mayUse, {
   audit: 'session.restore',
   summary: 'Go back, by id or name',
   params: CheckpointParams,
-  result: z.object({
-    checkpoint: CheckpointInfo,
-    restored: z.array(z.string()).readonly().exactOptional(),
-    lost: z.array(Lost).readonly().exactOptional(),
-  }),
+  result: Restored,
 });
 
 export const DeleteCheckpoint = route('delete /v1/sessions/{id}/checkpoints/{checkpoint}', stateTag, mayUse, {

@@ -1,4 +1,4 @@
-/** One reader of a session log: first what it missed, from storage, then what comes, from memory. */
+/** One reader of a session log: past events from storage, then new ones from memory. */
 
 import { onAbort } from '../../lib/abort.ts';
 import { inSlices } from '../../lib/event-loop.ts';
@@ -14,7 +14,7 @@ export interface EventStreamSource {
   readonly log: EventLog;
   readonly key: string;
   readonly writer: SessionLog;
-  /** Why there is nothing more to come; an error is thrown to the reader. */
+  /** Why no more events come. The reader gets the error. */
   readonly ended: () => CellaError | 'deleted' | undefined;
 }
 
@@ -49,7 +49,7 @@ export async function* readEvents(
       const before = position;
       for await (const event of since(position, { log, key, writer })) {
         if (signal?.aborted) return;
-        // Whoever was slow may have missed what is gone by now.
+        // Events that a slow reader has not read may have been deleted.
         if (event.seq > position + 1) yield { type: 'floor', floor: event.seq - 1 };
         position = event.seq;
         if (wanted(event)) yield event;
@@ -71,12 +71,12 @@ export interface EventFilter {
   readonly turn?: string | undefined;
 }
 
-/** Whether it is part of the execution and of the turn that are named. */
+/** Whether it belongs to the execution or turn of the filter. */
 export function matchesFilter(event: SessionEvent, { execution, turn }: EventFilter): boolean {
   return (execution === undefined || isPartOf(event, execution)) && (turn === undefined || isOfTurn(event, turn));
 }
 
-/** What threads write when it is over is no part of it, though it may come before the ending is written down. */
+/** Background output is not part of the execution, though it may be logged before the end. */
 function isPartOf(event: SessionEvent, execution: string): boolean {
   return 'execution' in event && event.execution === execution && !('background' in event && event.background);
 }
@@ -85,19 +85,19 @@ function isOfTurn(event: SessionEvent, turn: string): boolean {
   return 'turn' in event && event.turn === turn;
 }
 
-/** From memory where it has them all, else from the log. */
+/** From memory if it has them all, else from storage. */
 async function* since(
   seq: number,
   { log, key, writer }: Omit<EventStreamSource, 'ended'>,
 ): AsyncGenerator<SessionEvent> {
   const live = writer.recent.after(seq);
-  // No more than there is: the log is not asked for what comes after.
+  // Only up to the newest durable event.
   const limit = Math.min(PAGE_EVENTS, writer.state.last - seq);
   if (live) for await (const { event } of inSlices(live)) yield event;
   else for await (const logged of log.read(key, { after: seq, limit })) yield toEvent(logged);
 }
 
-/** `at` is when it happened, where the event says so itself, and else when it was written. */
+/** `at`: when it happened, if the event says so, else when it was written. */
 export function toEvent({ seq, at, event }: LoggedEvent): SessionEvent {
   const own = typeof event === 'object' && event !== null && 'at' in event ? Number(event.at) : at;
   const body = SessionEventBody.safeParse(event);

@@ -28,7 +28,7 @@ export interface RecordLimits {
   readonly fileBytes: number;
 }
 
-/** The value of a longer one may take a while. */
+/** Converting the value of a longer one may take a while. */
 const LONG_REPR = 16 * 1024;
 
 type StreamOutput = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
@@ -40,7 +40,7 @@ export class ExecutionRecorder implements AsyncDisposable {
   readonly #limits: RecordLimits;
   readonly #streams = new Map<StreamOutput['type'], OutputFileWriter>();
   #inline = 0;
-  /** In files of their own. */
+  /** Bytes of displays in files. */
   #kept = 0;
   #displaysCut = 0;
 
@@ -51,7 +51,7 @@ export class ExecutionRecorder implements AsyncDisposable {
     this.#limits = limits;
   }
 
-  /** Resolves when the code may go on. */
+  /** Resolves when the code may continue. */
   async record(event: Exclude<ExecutionEvent, ResultEvent>): Promise<void> {
     switch (event.type) {
       case 'stdout':
@@ -65,14 +65,14 @@ export class ExecutionRecorder implements AsyncDisposable {
         this.#writer.add({ ...event, execution: this.#execution }, event.text.length);
         break;
       case 'input_request':
-        // Somebody must see it before it can be answered.
+        // A client must see it before it can be answered.
         void this.#writer.write({ ...event, execution: this.#execution });
         break;
     }
     if (this.#writer.full) await this.#writer.room();
   }
 
-  /** Everything that it wrote to files is on the disk. Gives the ending, and what a caller gets. */
+  /** Flushes its files. Returns the event that ends the execution, and the caller's result. */
   async end(result: ResultEvent): Promise<{ event: SessionEventBody; result: ExecutionResult }> {
     const wire = await wireOf(result);
     const files: OutputFile[] = [];
@@ -137,10 +137,10 @@ export class ExecutionRecorder implements AsyncDisposable {
   }
 }
 
-/** As `resultToWire`, with large values as pieces of JSON. */
+/** Like `resultToWire`, with large values as pieces of JSON. */
 async function wireOf(result: ResultEvent): Promise<ExecutionResult> {
   const { value, data, displays, ...rest } = result;
-  // It was taken apart just now: others have their turn first.
+  // Parsing it took long: let others run first.
   if ((rest.repr?.length ?? 0) > LONG_REPR) await turn();
   const wire = resultToWire({ ...rest, displays: [] });
   if (value !== undefined) wire.value = await toWireInSlices(value);
@@ -155,7 +155,7 @@ async function bundleOf(data: MimeBundle): Promise<Bundle> {
   return bundle;
 }
 
-/** For an event, which is small: without pieces. */
+/** Without pieces: events are small. */
 function withoutPieces<T extends object>(values: T): T {
   const parts = Object.entries(values).map(([name, value]) => {
     if (value instanceof JsonPieces) return [name, value.toJSON()];
@@ -166,7 +166,7 @@ function withoutPieces<T extends object>(values: T): T {
   return Object.fromEntries(parts) as T;
 }
 
-/** How much of a code that is too large for an event its event shows. */
+/** How much code an event shows if it is too large. */
 const SHOWN_CODE_CHARS = 4096;
 
 export async function startedEvent(
@@ -202,32 +202,26 @@ interface BackgroundRecorderParts {
   readonly writer: SessionLog;
   readonly outputs: OutputFiles;
   readonly limits: RecordLimits;
-  /** The execution with this number in its kernel; without one, that which ended last. */
+  /** The execution with this number in its kernel; without a number, the one that ended last. */
   readonly owner: (number?: number) => string | undefined;
 }
 
 export class BackgroundRecorder {
   readonly #parts: BackgroundRecorderParts;
-  /** How far packages are that are installed before a kernel starts: its session tells the same again when it is there. */
-  #installing = new Set<string>();
 
   constructor(parts: BackgroundRecorderParts) {
     this.#parts = parts;
   }
 
-  /** How far packages are that the next kernel needs before it starts. */
+  /** The progress of packages that are installed before a kernel starts. */
   recordProgress(text: string): void {
-    this.#installing.add(text);
     this.#parts.writer.add({ type: 'progress', background: true, task: 'deps.sync', text }, text.length);
   }
 
   /** Resolves when the session is closed. */
   async record(session: Session): Promise<void> {
     const { writer } = this.#parts;
-    const told = this.#installing;
-    this.#installing = new Set();
     for await (const event of session.background()) {
-      if (event.type === 'progress' && told.delete(event.text)) continue;
       const body = await toLogEvent(event, this.#parts).catch(() => undefined); // its file could not be written
       if (body) writer.add(body, 'text' in body ? (body.text?.length ?? 0) : 0);
       if (writer.full) await writer.room();

@@ -30,7 +30,7 @@ export async function recoverLog(
 ): Promise<RecoveredLog> {
   const position = new LogState(await events.last(key));
   const mark = await readRecoveryPosition(documents, sessionId);
-  // Somebody may have deleted the agent without the server.
+  // The key may have been deleted without the server.
   const after = mark > position.last ? 0 : mark;
   const asked = new Map<string, { readonly name: string; readonly firstSeq: number }>();
   for await (const logged of events.read(key, { after })) {
@@ -55,21 +55,21 @@ export async function recoverLog(
   return { position, interrupted: endings.filter(({ type }) => type === 'interrupted').length };
 }
 
-/** A request is finished before its execution is: where the server ended between the two, its result is known. */
+/** A request is finished before its execution is: if the server ended between the two, its result is known. */
 async function endingOf(
   execution: string,
   request: IdempotencyRecord | undefined,
   requests: IdempotencyStore,
 ): Promise<SessionEventBody> {
   const known = request?.execution === execution && request.outcome && !('error' in request.outcome);
-  // It may lie in a file of another machine.
+  // It may be in a file of another machine.
   const result = known ? await requests.result(request).catch(() => undefined) : undefined;
   if (!result) return { type: 'interrupted', execution, reason: REASON };
   const { stdout, stderr, displays, files, ...facts } = result;
   return { type: 'result', execution, ...facts };
 }
 
-/** Nothing that began up to this number still runs. */
+/** Nothing that started up to this number still runs. */
 export async function writeRecoveryPosition(
   { documents }: Pick<Storage, 'documents'>,
   sessionId: string,

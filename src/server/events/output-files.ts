@@ -16,7 +16,7 @@ export type OutputKind = keyof typeof mediaTypes;
 
 export class OutputFiles {
   readonly #folder: string;
-  /** Those that are being written. */
+  /** Files that are being written. */
   readonly #growing = new Set<string>();
 
   constructor(dataDir: string, sessionId: string) {
@@ -37,7 +37,7 @@ export class OutputFiles {
     }
   }
 
-  /** All of a text, on the disk when it resolves. */
+  /** Writes a whole text. It is durable when this resolves. */
   async keep(kind: OutputKind, text: JsonText): Promise<OutputFile> {
     await using output = await this.begin(kind, Number.POSITIVE_INFINITY);
     for (const piece of typeof text === 'string' ? [text] : text) await output.write(piece);
@@ -48,7 +48,7 @@ export class OutputFiles {
   async open(file: string): Promise<OutputContent> {
     const kind = FILE.exec(file)?.[1];
     const path = join(this.#folder, file);
-    const facts = kind === undefined ? undefined : await stat(path).catch(() => undefined); // it is not there
+    const facts = kind === undefined ? undefined : await stat(path).catch(() => undefined); // it does not exist
     if (!facts?.isFile()) throw new CellaError('NOT_FOUND', 'There is no such file, or it is no longer kept.');
     const bytes = facts.size;
     return {
@@ -65,10 +65,10 @@ export class OutputFiles {
     return Buffer.concat(parts).toString('utf8');
   }
 
-  /** Removes those from before a time, and the oldest of those that are too large together. */
+  /** Removes files from before a time, and the oldest if all together are too large. */
   async trim({ olderThan, maxBytes }: { readonly olderThan: number; readonly maxBytes: number }): Promise<void> {
-    const names = await readdir(this.#folder).catch(() => []); // there is none
-    // Their names begin with the time at which they were made.
+    const names = await readdir(this.#folder).catch(() => []); // no folder
+    // Their names start with the time at which they were made.
     let left = maxBytes;
     for (const name of names
       .filter((one) => FILE.test(one))
@@ -94,13 +94,13 @@ interface WriterFacts {
   readonly mostBytes: number;
 }
 
-/** A file while it is written, a chunk at a time: whoever writes waits for the disk. */
+/** A file that is being written, a chunk at a time. The writer waits for the disk. */
 export class OutputFileWriter implements AsyncDisposable {
   readonly #handle: FileHandle;
   readonly #made: WriterFacts;
   readonly #done: () => void;
   #bytes = 0;
-  /** Past the most that it may have. */
+  /** Bytes beyond its limit, which were dropped. */
   cutBytes = 0;
 
   constructor(handle: FileHandle, made: WriterFacts, done: () => void) {

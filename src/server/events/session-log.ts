@@ -10,15 +10,15 @@ import type { EventLog } from '../../storage/contract.ts';
 import { ownedElsewhere } from '../sessions/session-lock.ts';
 import type { Counters } from '../sessions/session-services.ts';
 
-/** How long a small event waits for others to be written with. */
+/** How long a small event waits to be written together with others. */
 const GATHER_MS = 2;
 const GATHER_BYTES = 64 * 1024;
 const RETRY_MS = 1000;
 
-/** After a failure: nobody knows whether `sent` is in the log, and everything else since then is not. */
+/** After a failure: whether `sent` is in the log is unknown; everything since then is not. */
 interface WriteFailure {
   readonly sent: readonly TimedEvent[];
-  /** How many of the lost ones are told or there where `sent` is in the log. */
+  /** How many of the lost events are accounted for if `sent` is in the log. */
   readonly counted: number;
   readonly error: CellaError;
   lost: number;
@@ -28,18 +28,18 @@ export interface SessionLogParts {
   readonly log: EventLog;
   readonly key: string;
   readonly counters: Counters;
-  /** Whether this server still has the session; where it has not, another one writes. */
+  /** Whether this server still owns the session. If not, another one writes. */
   readonly owned: () => boolean;
-  /** What an execution that has not ended in the log has come to, where it has. */
+  /** The end of an execution that has ended, but not in the log. */
   readonly resultOf?: (execution: string) => SessionEventBody | undefined;
-  /** Told when events could not be written. What runs must end, and writes nothing more. */
+  /** Called when events could not be written. What runs must end and write nothing more. */
   readonly onFailure: (error: CellaError) => void;
 }
 
 export class SessionLog {
   readonly #parts: SessionLogParts;
   readonly recent = new RecentEvents();
-  /** What of it is durable. */
+  /** The durable part of the log. */
   readonly state: LogState;
   readonly #readers = new Set<() => void>();
   readonly #queue = new WriteQueue();
@@ -55,14 +55,14 @@ export class SessionLog {
     this.state = position;
   }
 
-  /** Told after each change; gives what ends that. */
+  /** Calls back after each change. Returns the function that ends it. */
   listen(told: () => void): () => void {
     this.#readers.add(told);
     this.#parts.counters.readers++;
     return () => {
       if (!this.#readers.delete(told)) return;
       this.#parts.counters.readers--;
-      // Whoever comes next finds them in the log: a session that nobody follows costs no memory.
+      // The next reader finds them in storage: a session without readers costs no memory.
       if (this.#readers.size === 0) this.recent.clear();
     };
   }
@@ -71,22 +71,22 @@ export class SessionLog {
     return this.#readers.size > 0;
   }
 
-  /** Has every reader look again. */
+  /** Makes every reader look again. */
   notifyReaders(): void {
     for (const told of this.#readers) told();
   }
 
-  /** Written soon, with what comes next. `size` is about what it takes. */
+  /** Written soon, together with what comes next. `size`: about how many bytes it takes. */
   add(event: SessionEventBody, size = 0): void {
     if (this.#closed) return;
     this.#queue.push(newLogEntry(event, { size }));
     this.#beginSoon();
   }
 
-  /** Written at once, or `soon`, with what comes next. Resolves with its number when it is durable. */
+  /** Written at once, or `soon`, together with what comes next. Resolves with its number when it is durable. */
   write(event: SessionEventBody, { size = 0, flushed = false, soon = false } = {}): Promise<number> {
     const written = Promise.withResolvers<number>();
-    // Who does not wait for it hears of a failure by `onFailure`.
+    // A caller who does not await it gets failures through `onFailure`.
     written.promise.catch(() => {});
     if (this.#closed) {
       written.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
@@ -98,33 +98,33 @@ export class SessionLog {
     return written.promise;
   }
 
-  /** Resolves when a writer may go on who has much to write. */
+  /** Resolves when a writer with much to write may continue. */
   room(): Promise<void> {
     return this.#queue.room();
   }
 
-  /** Whether `room` is worth waiting for. */
+  /** Whether writers should wait for `room`. */
   get full(): boolean {
     return this.#queue.full;
   }
 
-  /** About how much it has written. */
+  /** About how many bytes it has written. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Resolves when all that was added so far is written or lost. */
+  /** Resolves when everything added so far is written or lost. */
   async settled(): Promise<void> {
     this.#begin();
     while (this.#draining) await this.#draining;
   }
 
-  /** Whether all that ever came is in the log. */
+  /** Whether every event is in the log. */
   get isComplete(): boolean {
     return this.#failure === undefined && this.#queue.empty;
   }
 
-  /** What comes after is not written; what was added before is. */
+  /** Writes what was added before. Later events are not written. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.settled();
@@ -159,7 +159,7 @@ export class SessionLog {
     }
   }
 
-  /** An execution ends once: the log may have been told of its failure by now. */
+  /** An execution ends once: its failure may be in the log already. */
   #alreadyEnded({ event, written }: LogEntry): boolean {
     if (event.type !== 'execution_failed' || this.state.isOpen(event.execution)) return false;
     written?.resolve(this.state.last);
@@ -173,7 +173,7 @@ export class SessionLog {
     const events = batch.map(({ event }) => event);
     const last = await log.append(key, events, { flushed: batch.some(({ flushed }) => flushed) });
     const first = last - batch.length + 1;
-    // Somebody else has written to this log: what is between is read from it.
+    // Another writer has added to this log: the events in between are read from it.
     if (first !== this.state.last + 1) this.recent.clear();
     this.state.advance(events, last);
     counters.events += batch.length;
@@ -197,7 +197,7 @@ export class SessionLog {
     this.#retryLater();
   }
 
-  /** After a failure: finds out what is in the log, and tells there what became of the rest. */
+  /** After a failure: finds out what is in the log, and logs what became of the rest. */
   async #repair(): Promise<void> {
     const broken = this.#failure;
     if (!broken) return;
@@ -213,7 +213,7 @@ export class SessionLog {
     const { resultOf } = this.#parts;
     const failures = this.state.open.map((one) => resultOf?.(one) ?? executionFailed(one, error));
     const entries = [...told, ...failures].map((event) => newLogEntry(event, { flushed: true }));
-    // What of this is in the log where it fails is not known either.
+    // If this fails too, how much of it is in the log is unknown again.
     if (entries.length > 0) {
       this.#failure = { error, lost, counted: lost, sent: entries.map(({ event }) => event) };
       await this.#append(entries);
@@ -227,7 +227,7 @@ export class SessionLog {
     this.#retry ??= setTimeout(() => {
       this.#retry = undefined;
       this.#draining ??= this.#repair()
-        .catch(() => this.#retryLater()) // storage still does not work
+        .catch(() => this.#retryLater()) // storage still fails
         .finally(() => {
           this.#draining = undefined;
           if (!this.#queue.empty) this.#begin();
@@ -247,18 +247,18 @@ function toWriteError(cause: unknown): CellaError {
 
 const BATCH_EVENTS = 500;
 const BATCH_BYTES = 1024 * 1024;
-/** Past this, whoever has more to write waits. */
+/** Beyond this, writers wait. */
 const HIGH_WATER = 2 * 1024 * 1024;
-/** What an event takes beside its text. */
+/** Bytes of an event beside its text. */
 const EVENT_COST = 128;
 
 type TimedEvent = SessionEventBody & { readonly at: number };
 
 interface LogEntry {
   readonly event: TimedEvent;
-  /** About what it takes. */
+  /** About how many bytes it takes. */
   readonly size: number;
-  /** Whether it must survive a loss of power too. */
+  /** Whether it must survive a power failure. */
   readonly flushed: boolean;
   readonly written: PromiseWithResolvers<number> | undefined;
 }
@@ -307,7 +307,7 @@ class WriteQueue {
     return this.#entries.splice(0);
   }
 
-  /** Resolves when it is not full any more: at the next `makeRoom`. */
+  /** Resolves when it is no longer full: at the next `makeRoom`. */
   async room(): Promise<void> {
     if (!this.full) return;
     this.#room ??= Promise.withResolvers();
@@ -330,7 +330,7 @@ export class LogState {
     this.last = last;
   }
 
-  /** Executions without an ending. */
+  /** Executions that have not ended. */
   get open(): readonly string[] {
     return [...this.#open];
   }
@@ -339,7 +339,7 @@ export class LogState {
     return this.#open.has(execution);
   }
 
-  /** Turns without an ending. */
+  /** Turns that have not ended. */
   get turns(): readonly string[] {
     return [...this.#turns];
   }
@@ -348,7 +348,7 @@ export class LogState {
     return this.#turns.has(turn);
   }
 
-  /** These events are in the log, the last of them under this number. */
+  /** These events are in the log; the last has this number. */
   advance(events: Iterable<SessionEventBody>, last: number): void {
     for (const event of events) this.take(event);
     this.last = last;
@@ -358,7 +358,7 @@ export class LogState {
     if (event.type === 'turn_started') this.#turns.add(event.turn);
     if (event.type === 'turn_ended') this.#turns.delete(event.turn);
     if (isExecutionEnd(event)) this.#open.delete(event.execution);
-    // Its beginning may be gone: whatever belongs to it and is no background tells of it too.
+    // Its start may be deleted: any event of it that is not background output shows that it runs.
     else if ('execution' in event && event.execution && !('background' in event)) this.#open.add(event.execution);
   }
 }
@@ -374,7 +374,7 @@ class RecentEvents {
     this.#events.push({ event, size });
     this.#bytes += size;
     if (this.#events.length <= RECENT_EVENTS && this.#bytes <= RECENT_BYTES) return;
-    // By the half, so that it costs little for each.
+    // Half of them at once, so that the cost per event is small.
     const most = this.#bytes > RECENT_BYTES ? RECENT_BYTES / 2 : this.#bytes;
     let from = Math.max(0, this.#events.length - RECENT_EVENTS / 2);
     this.#bytes = this.#events.slice(from).reduce((total, one) => total + one.size, 0);
@@ -382,14 +382,14 @@ class RecentEvents {
     this.#events = this.#events.slice(from);
   }
 
-  /** Those after this number, or undefined where some of them are only in the log. */
+  /** Events after this number; undefined if some are only in storage. */
   after(seq: number): readonly { readonly event: SessionEvent }[] | undefined {
     const first = this.#events[0]?.event.seq;
     if (first === undefined || seq + 1 < first) return undefined;
     return this.#events.slice(seq + 1 - first);
   }
 
-  /** What is gone from the log is gone from here. */
+  /** Forgets events that were deleted from the log. */
   forget(floor: number): void {
     const first = this.#events[0]?.event.seq ?? floor + 1;
     const gone = this.#events.splice(0, Math.max(0, floor + 1 - first));

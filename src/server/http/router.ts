@@ -11,6 +11,7 @@ import type { Right } from '../../protocol/access-models.ts';
 import type { Route } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { IdempotencyKey } from '../../protocol/execution-events.ts';
+import { parseOrThrow } from '../../protocol/parse.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import { type Principal, requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
@@ -287,9 +288,7 @@ function withFewNames(body: unknown): unknown {
 }
 
 function parsePart<T>(schema: Route<T>['params'], value: unknown): T {
-  const outcome = schema.safeParse(value);
-  if (outcome.success) return outcome.data;
-  throw invalidRequest(outcome.error);
+  return parseOrThrow(schema, value, invalidRequest);
 }
 
 /** A name that occurs several times is a list. */
@@ -305,7 +304,5 @@ function mayHaveBody(c: RequestContext): boolean {
 export function idempotencyKeyOf(context: RequestContext): string | undefined {
   const given = context.req.header('idempotency-key');
   if (given === undefined) return undefined;
-  const parsed = IdempotencyKey.safeParse(given);
-  if (parsed.success) return parsed.data;
-  throw invalidRequest(parsed.error);
+  return parseOrThrow(IdempotencyKey, given, invalidRequest);
 }

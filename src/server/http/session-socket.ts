@@ -139,8 +139,9 @@ export class SessionSocket {
         if (service.stopping.aborted) throw drainingError();
         await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
-        const { outcome, ...reply } = await session.start(code, { ...defined(options), by });
-        return { reply, outcome };
+        const handle = await session.execute(code, { ...defined(options), by });
+        const { id: execution, replayed, started, outcome } = handle;
+        return { reply: { execution, firstSeq: await started, replayed }, outcome };
       }
       case 'interrupt':
         return { reply: { interrupted: await session.interrupt() } };

@@ -1,27 +1,30 @@
-/** Stored requests with an Idempotency-Key and their results, so that a retry runs nothing twice. */
+/** Requests with an Idempotency-Key, so that a retry runs nothing twice: those that run, and those in storage with their results. */
 
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
 import { ExecutionResult } from '../../protocol/execution-events.ts';
 import { ExecutionId } from '../../protocol/session-events.ts';
+import { TurnId } from '../../protocol/turn.ts';
 import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import { jsonBytes, jsonText } from '../json-pieces.ts';
 
 const COLLECTION = 'idempotency';
-/** These are over when somebody asks again, and the execution that they have ended is not. */
+/** A retry may succeed after these, but the execution that they ended cannot. */
 const TRANSIENT: ReadonlySet<ErrorCode> = new Set(['STORAGE_UNREACHABLE', 'SESSION_ELSEWHERE', 'SERVER_STOPPING']);
-/** Larger results lie in a file. */
+/** Larger results are stored in a file. */
 const MAX_INLINE_BYTES = 256 * 1024;
 
 const ErrorCodes = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
 const RecordedError = z.object({ code: ErrorCodes, message: z.string(), details: z.record(z.string(), z.unknown()) });
 
 const IdempotencyRecord = z.object({
-  execution: ExecutionId,
-  /** Of what was asked for: the same key for something else is a mistake. */
+  /** What runs for it: an execution, or a turn, whose result is in its own record. */
+  execution: ExecutionId.optional(),
+  turn: TurnId.optional(),
+  /** The fingerprint of the request. */
   asked: z.string(),
   at: z.number(),
   firstSeq: z.number().optional(),
@@ -33,7 +36,7 @@ export type IdempotencyRecord = z.infer<typeof IdempotencyRecord>;
 
 export interface IdempotencyLimits {
   readonly maxAgeMs: number;
-  /** For each session. */
+  /** Per session. */
   readonly maxCount: number;
 }
 
@@ -50,7 +53,7 @@ export class IdempotencyStore {
     this.#limits = limits;
   }
 
-  /** Undefined where there was none, or it is too old to be known. */
+  /** Undefined if there is none, or it has expired. */
   async get(name: string): Promise<IdempotencyRecord | undefined> {
     const document = await this.#documents.get(COLLECTION, this.#id(name));
     const request = IdempotencyRecord.safeParse(document?.value);
@@ -63,11 +66,11 @@ export class IdempotencyStore {
   }
 
   async finish(name: string, request: IdempotencyRecord, outcome: ExecutionResult | CellaError): Promise<void> {
-    const passing = outcome instanceof CellaError && TRANSIENT.has(outcome.code);
-    await this.put(name, { ...request, outcome: await this.#outcomeOf(passing ? lost(request, outcome) : outcome) });
+    const transient = outcome instanceof CellaError && TRANSIENT.has(outcome.code);
+    await this.put(name, { ...request, outcome: await this.#outcomeOf(transient ? lost(request, outcome) : outcome) });
   }
 
-  /** What a finished one has come to; its error is thrown. */
+  /** The result of a finished execution. Throws its error. */
   async result({ execution, outcome }: IdempotencyRecord): Promise<ExecutionResult | undefined> {
     if (!outcome) return undefined;
     if ('error' in outcome) {
@@ -83,7 +86,7 @@ export class IdempotencyStore {
     }
   }
 
-  /** Forgets the old ones, and the oldest where there are too many. */
+  /** Deletes expired records, and the oldest if there are too many. */
   async trim(): Promise<void> {
     const kept: { readonly id: string; readonly at: number }[] = [];
     for await (const { id, value } of this.#all()) {
@@ -127,9 +130,74 @@ function lost({ execution }: IdempotencyRecord, { code, message }: CellaError): 
   });
 }
 
-/** A key as it is stored: it may be any text, and is nobody else's business. */
-export function idempotencyName(idempotencyKey: string): string {
-  return fingerprint(idempotencyKey).slice(0, 32);
+/** How one kind of request is run or replayed. */
+interface IdempotentWork<Live, Ended> {
+  /** Of the request: the same key with another fingerprint is a conflict. */
+  readonly fingerprint: string;
+  /** How the recorded request ended. Undefined if it never started: it starts now. */
+  readonly replay: (record: IdempotencyRecord) => Promise<Ended | undefined>;
+  /** Puts the record into the store under this name, and starts. */
+  readonly start: (name: string) => Promise<Live>;
+  /** Settles when a retry finds the result in the store. */
+  readonly ended: (live: Live) => Promise<unknown>;
+}
+
+/** A request that runs, or the result of one that has ended. `replayed`: an earlier request with the same key started it. */
+type Submitted<Live, Ended> =
+  | { readonly live: Live; readonly replayed: boolean }
+  | { readonly ended: Ended; readonly replayed: true };
+
+/** The requests of one kind in one session. A retry joins the one that runs, or gets its result. */
+export class IdempotentRequests<Live, Ended> {
+  readonly #store: IdempotencyStore;
+  readonly #kind: 'execute' | 'prompt';
+  readonly #running = new Map<
+    string,
+    { readonly fingerprint: string; readonly submitted: Promise<Submitted<Live, Ended>> }
+  >();
+
+  constructor(store: IdempotencyStore, kind: 'execute' | 'prompt') {
+    this.#store = store;
+    this.#kind = kind;
+  }
+
+  /** Synchronous up to the registration: of two requests with one key, the second joins the first. */
+  async submit(key: string, work: IdempotentWork<Live, Ended>): Promise<Submitted<Live, Ended>> {
+    const name = this.#nameOf(key);
+    const running = this.#running.get(name);
+    if (running) {
+      if (running.fingerprint !== work.fingerprint) throw conflict();
+      return { ...(await running.submitted), replayed: true };
+    }
+    const submitted = this.#submit(name, work);
+    this.#running.set(name, { fingerprint: work.fingerprint, submitted });
+    const forget = () => this.#running.delete(name);
+    const whenOver = (one: Submitted<Live, Ended>) => ('live' in one ? work.ended(one.live).finally(forget) : forget());
+    submitted.then(whenOver).catch(forget);
+    return await submitted;
+  }
+
+  /** The request with this key that runs or waits. */
+  async find(key: string): Promise<Live | undefined> {
+    const submitted = await this.#running.get(this.#nameOf(key))?.submitted;
+    return submitted && 'live' in submitted ? submitted.live : undefined;
+  }
+
+  async #submit(name: string, work: IdempotentWork<Live, Ended>): Promise<Submitted<Live, Ended>> {
+    const record = await this.#store.get(name);
+    if (record && record.asked !== work.fingerprint) throw conflict();
+    const ended = record && (await work.replay(record));
+    return ended === undefined ? { live: await work.start(name), replayed: false } : { ended, replayed: true };
+  }
+
+  /** A key may be any text, and is stored as a digest. One key may serve an execution and a prompt. */
+  #nameOf(key: string): string {
+    return (this.#kind === 'execute' ? fingerprint(key) : fingerprint(this.#kind, key)).slice(0, 32);
+  }
+}
+
+function conflict(): CellaError {
+  return new CellaError('IDEMPOTENCY_CONFLICT', 'This Idempotency-Key was used for another request.');
 }
 
 export function fingerprint(...parts: unknown[]): string {

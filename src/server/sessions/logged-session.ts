@@ -2,20 +2,21 @@
 
 import { EventQueue } from '../../kernel/event-queue.ts';
 import type { Capabilities, ExecutorKind } from '../../protocol/enums.ts';
-import { CellaError } from '../../protocol/errors.ts';
+import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../../protocol/execution-events.ts';
 import type {
-  BackgroundEvent,
-  ExecutionEvent,
-  InputRequestEvent,
-  ResultEvent,
-} from '../../protocol/execution-events.ts';
+  Checkpoint,
+  Completeness,
+  Completion,
+  HistoryEntry,
+  Inspection,
+  Restored,
+  Variable,
+} from '../../protocol/kernel-state.ts';
 import { toBackgroundEvent } from '../../protocol/session-events.ts';
 import type * as api from '../../session/api.ts';
-import type { Session } from '../../session/session.ts';
+import { answerInput, type Session } from '../../session/session.ts';
 import type { ServerSession } from './server-session.ts';
 import { ServerExecution } from './session-executions.ts';
-
-const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer';
 
 export class LoggedSession implements api.SessionApi {
   readonly #session: Session;
@@ -66,7 +67,7 @@ export class LoggedSession implements api.SessionApi {
   async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {
     const execution = new ServerExecution(code, options);
     execution.observe = (event) => {
-      if (event.type === 'input_request') void this.#answer(event, onInput);
+      if (event.type === 'input_request') void answerInput(this, event, onInput);
       onEvent?.(event);
     };
     this.#server.submit(execution);
@@ -122,17 +123,17 @@ export class LoggedSession implements api.SessionApi {
     await this.#server.logStateChange('rolled_back');
   }
 
-  async checkpoint(options?: api.CheckpointOptions): Promise<api.Checkpoint> {
+  async checkpoint(options?: api.CheckpointOptions): Promise<Checkpoint> {
     const made = await this.#use((session) => session.checkpoint(options));
     await this.#server.logStateChange('checkpoint_made', { subject: made.id });
     return made;
   }
 
-  checkpoints(): Promise<readonly api.Checkpoint[]> {
+  checkpoints(): Promise<readonly Checkpoint[]> {
     return this.#use((session) => session.checkpoints());
   }
 
-  async restore(idOrName: string): Promise<api.Restored> {
+  async restore(idOrName: string): Promise<Restored> {
     const restored = await this.#use((session) => session.restore(idOrName));
     await this.#server.logStateChange('checkpoint_restored', { subject: restored.checkpoint.id });
     return restored;
@@ -166,23 +167,23 @@ export class LoggedSession implements api.SessionApi {
     await this.#server.logStateChange('hibernated');
   }
 
-  complete(code: string, cursor?: number): Promise<api.Completion> {
+  complete(code: string, cursor?: number): Promise<Completion> {
     return this.#use((session) => session.complete(code, cursor));
   }
 
-  inspect(code: string, cursor?: number): Promise<api.Inspection> {
+  inspect(code: string, cursor?: number): Promise<Inspection> {
     return this.#use((session) => session.inspect(code, cursor));
   }
 
-  isComplete(code: string): Promise<api.Completeness> {
+  isComplete(code: string): Promise<Completeness> {
     return this.#use((session) => session.isComplete(code));
   }
 
-  history(): Promise<readonly api.HistoryEntry[]> {
+  history(): Promise<readonly HistoryEntry[]> {
     return this.#server.history();
   }
 
-  variables(): Promise<readonly api.Variable[]> {
+  variables(): Promise<readonly Variable[]> {
     return this.#use((session) => session.variables());
   }
 
@@ -194,7 +195,7 @@ export class LoggedSession implements api.SessionApi {
     }
   }
 
-  /** The session goes on: only this view of it ends. */
+  /** The session stays open: only this view of it ends. */
   async close(): Promise<void> {}
 
   async destroy(): Promise<void> {
@@ -207,15 +208,5 @@ export class LoggedSession implements api.SessionApi {
 
   #use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     return this.#server.use(work);
-  }
-
-  async #answer(request: InputRequestEvent, onInput: api.RunOptions['onInput']): Promise<void> {
-    try {
-      if (onInput) await this.answerInput(request.id, await onInput(request));
-      else await this.cancelInput(request.id, NOBODY_ANSWERS);
-    } catch (error) {
-      const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
-      if (!gone) await this.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
-    }
   }
 }

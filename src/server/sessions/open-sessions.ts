@@ -1,4 +1,4 @@
-/** The sessions that this server has in use: each is opened once, for whoever comes first, and closed when long unused. */
+/** The open sessions of this server: each is opened once, by its first caller, and closed after a long time without use. */
 
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -11,7 +11,7 @@ export class OpenSessions {
   readonly #services: SessionServices;
   readonly #definitions: SessionDefinitions;
   readonly #open = new Map<string, Promise<ServerSession>>();
-  /** When somebody last asked for it. */
+  /** When it was last used. */
   readonly #usedAt = new Map<string, number>();
   readonly #closing = new Map<string, Promise<void>>();
   #stopped = false;
@@ -25,13 +25,13 @@ export class OpenSessions {
     return this.#open.has(id);
   }
 
-  /** Undefined where nobody has opened it, or it could not be opened. */
+  /** Undefined if it is not open, or could not be opened. */
   async find(id: string): Promise<ServerSession | undefined> {
     await this.#closing.get(id);
     return await this.#open.get(id)?.catch(() => undefined);
   }
 
-  /** Opens it where nobody has. */
+  /** Opens it if needed. */
   async get(id: string): Promise<ServerSession> {
     if (this.#open.has(id)) this.#usedAt.set(id, performance.now());
     const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
@@ -40,9 +40,9 @@ export class OpenSessions {
     return await this.openNew(definition);
   }
 
-  /** Opens one that nobody has opened. */
+  /** Opens a session that is not open. */
   async openNew(definition: SessionDefinition): Promise<ServerSession> {
-    // Nobody would close what is opened after the others are closed.
+    // What is opened after the others are closed would never be closed.
     if (this.#stopped) throw drainingError();
     const { id } = definition;
     const closed = this.#closing.get(id);
@@ -50,7 +50,7 @@ export class OpenSessions {
     const opening = closed ? closed.then(open) : open();
     this.#usedAt.set(id, performance.now());
     this.#open.set(id, opening);
-    opening.catch(() => this.remove(id)); // told to those who wait for it
+    opening.catch(() => this.remove(id)); // its callers get the error
     return await opening;
   }
 
@@ -58,19 +58,19 @@ export class OpenSessions {
     return this.#open.keys();
   }
 
-  /** Those on their way too. */
+  /** Also those that are still opening. */
   get openings(): Iterable<Promise<ServerSession>> {
     return this.#open.values();
   }
 
-  /** Closes those that nobody has asked for in this time, and that have no kernel, no reader and no work. */
+  /** Closes sessions that were not used in this time, and that have no kernel, no reader and no work. */
   async closeUnused(afterMs: number): Promise<void> {
     for await (const [id, opening] of inSlices([...this.#open])) {
-      const hosted = this.#isOld(id, afterMs) ? await opening.catch(() => undefined) : undefined; // told to those who wait for it
-      // Nothing is waited for from here until it is out of the list: whoever asks now opens it anew, when it is closed.
+      const hosted = this.#isOld(id, afterMs) ? await opening.catch(() => undefined) : undefined; // its callers get the error
+      // No await until it is out of the map: a caller who asks now opens it again, after it is closed.
       if (!hosted?.isUnused || !this.#isOld(id, afterMs) || this.#open.get(id) !== opening || this.#stopped) continue;
       this.remove(id);
-      const closing = hosted.close(closedAsUnused()).catch(() => {}); // storage does not work: its lock ends by itself
+      const closing = hosted.close(closedAsUnused()).catch(() => {}); // storage fails: its lock expires
       this.#closing.set(id, closing);
       await closing;
       this.#closing.delete(id);
@@ -81,27 +81,27 @@ export class OpenSessions {
     return performance.now() - (this.#usedAt.get(id) ?? 0) >= afterMs;
   }
 
-  /** Without those that could not be opened. */
+  /** Without sessions that could not be opened. */
   async all(): Promise<ServerSession[]> {
     await Promise.all(this.#closing.values());
     const all = await Promise.allSettled(this.#open.values());
     return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   }
 
-  /** It is closed, or gone: whoever asks for it opens it anew. */
+  /** It is closed or deleted: the next caller opens it again. */
   remove(id: string): void {
     this.#open.delete(id);
     this.#usedAt.delete(id);
   }
 
-  /** Another server has it: whoever asks for it is led there. */
+  /** Another server has taken it over: requests are forwarded there. */
   async removeLost(session: ServerSession): Promise<void> {
     const known = this.#open.get(session.id);
-    const current = await known?.catch(() => undefined); // it is not the one
+    const current = await known?.catch(() => undefined); // another one
     if (current === session && this.#open.get(session.id) === known) this.remove(session.id);
   }
 
-  /** No other is opened from here on. */
+  /** From now on no session is opened. */
   stopOpening(): void {
     this.#stopped = true;
   }
@@ -111,10 +111,10 @@ export class OpenSessions {
   }
 }
 
-/** For whoever has held on to it. */
+/** For callers who still hold the session. */
 function closedAsUnused(): CellaError {
   return new CellaError(
     'SESSION_CLOSED',
-    'The session was closed here, as nobody had used it for long. Open it again.',
+    'The session was closed because it was not used for a long time. Open it again.',
   );
 }

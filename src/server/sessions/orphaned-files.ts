@@ -17,20 +17,20 @@ const FILES = 'session-files';
 
 const FilesRecord = z.object({
   session: z.string(),
-  /** Under which its files lie. */
+  /** The key of its files. */
   key: z.string(),
-  /** Of another storage nobody here knows what was deleted: its files are left alone. */
+  /** Files of another storage are left alone: what was deleted there is unknown here. */
   storage: z.string(),
 });
 type FilesRecord = z.infer<typeof FilesRecord>;
 
 export interface OrphanedFilesParts {
-  /** Of this machine alone. */
+  /** Only of this machine. */
   readonly documents: DocumentStore;
   readonly dataDir: string;
-  /** Which storage it is that the servers share. */
+  /** The id of the storage that the servers share. */
   readonly storage: string;
-  /** Told of files that could not be removed yet. */
+  /** Called for files that could not be removed yet. */
   readonly onFailure?: OnFailure;
 }
 
@@ -41,7 +41,7 @@ export class OrphanedFiles {
     this.#parts = parts;
   }
 
-  /** Before a session begins here, for whoever has its lock: the files of an earlier one with this key are not its own. */
+  /** Call it with the lock held, before a session starts here: removes the files of an earlier session with this key. */
   async claim(session: string, key: string): Promise<void> {
     const { documents, storage } = this.#parts;
     const there = await this.#get(key);
@@ -50,12 +50,12 @@ export class OrphanedFiles {
     await documents.put(FILES, documentId(key), { session, key, storage } satisfies FilesRecord);
   }
 
-  /** Its files are removed. */
+  /** Its files were removed. */
   async forget(key: string): Promise<void> {
     await this.#parts.documents.delete(FILES, documentId(key));
   }
 
-  /** Those whose session is no more, by key. */
+  /** Keys whose session no longer exists. */
   async *orphans(isThere: (session: string) => Promise<boolean>): AsyncGenerator<string> {
     for await (const { value } of everyDocument(this.#parts.documents, FILES)) {
       const kept = FilesRecord.safeParse(value);
@@ -64,7 +64,7 @@ export class OrphanedFiles {
     }
   }
 
-  /** For whoever has the lock of the key: unless another session has come here meanwhile. */
+  /** Call it with the lock of the key held. Removes nothing if another session has claimed the key meanwhile. */
   async remove(key: string, isThere: (session: string) => Promise<boolean>): Promise<void> {
     const there = await this.#get(key);
     if (!there || (await isThere(there.session))) return;
@@ -83,5 +83,5 @@ export class OrphanedFiles {
   }
 }
 
-/** Keys are any text, ids are not. */
+/** Keys may be any text, ids may not. */
 const documentId = (key: string): string => createHash('sha256').update(JSON.stringify(key)).digest('hex');

@@ -1,4 +1,4 @@
-/** Trims the events, files and requests of sessions by age and size, never while code runs whose events they are. */
+/** Trims the events, files and requests of sessions by age and size, never those of running code. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { giveWay } from '../../lib/event-loop.ts';
@@ -14,14 +14,14 @@ import type { SessionDefinition, SessionDefinitions } from './session-definition
 import { acquireSession, isHeldByOther } from './session-lock.ts';
 import type { SessionServices } from './session-services.ts';
 
-/** How many events there may be after the mark before it is written again. */
+/** How many events there may be after the recovery position before it is written again. */
 const SAVE_POSITION_EVERY = 500;
 
 interface SessionRetentionParts {
   readonly services: SessionServices;
   readonly log: SessionLog;
   readonly definition: () => SessionDefinition;
-  /** Does something when nothing runs, and before anything else begins. */
+  /** Runs work while no execution runs. */
   readonly runExclusive: (work: () => Promise<void>) => Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export class SessionRetention {
   readonly #parts: SessionRetentionParts;
   /** Trims the log, the files and the requests. */
   readonly apply = singleFlight(() => this.#parts.runExclusive(() => this.#applyNow()));
-  /** How much had been written then. */
+  /** How much had been written by then. */
   #appliedAt = 0;
   #savedPosition: number;
 
@@ -45,7 +45,7 @@ export class SessionRetention {
     else await this.saveRecoveryPosition(SAVE_POSITION_EVERY);
   }
 
-  /** Where there are so many events after the mark. */
+  /** If there are many events after the recovery position. */
   async saveRecoveryPosition(every = 1): Promise<void> {
     const { services, log: writer, definition } = this.#parts;
     const { state: position, isComplete: sound } = writer;
@@ -64,7 +64,7 @@ export class SessionRetention {
   }
 }
 
-/** For a session in which nothing runs and nothing begins meanwhile. Gives the floor of its log. */
+/** Only call it while nothing runs in the session. Returns the number of the last deleted event. */
 async function applyRetention(
   services: SessionServices,
   { id, ownerId, agentKey }: SessionDefinition,
@@ -82,9 +82,9 @@ async function applyRetention(
   return floor;
 }
 
-/** Of so many rounds, one is for all sessions. */
+/** Every so many rounds, all sessions are trimmed. */
 const ALL_EVERY = 60;
-/** How long the others wait for one session. */
+/** How long one session may delay the others. */
 const SESSION_WAIT_MS = 100;
 
 export class RetentionTimer {
@@ -106,7 +106,7 @@ export class RetentionTimer {
     if (this.#ended) return;
     this.#timer = setTimeout(() => {
       this.#sweeping = this.#sweep()
-        .catch(() => {}) // storage does not work; the next round may find that it does
+        .catch(() => {}) // storage fails; the next round tries again
         .then(() => this.start());
     }, this.#services.sweepEveryMs).unref();
   }
@@ -121,9 +121,9 @@ export class RetentionTimer {
     for (const opening of [...this.#open.openings]) {
       if (this.#ended) return;
       await giveWay();
-      // Where storage fails, the next round tries again.
+      // If storage fails, the next round tries again.
       const retained = opening.then((hosted) => hosted.applyRetention()).catch(() => {});
-      // One whose code runs for long is trimmed when that is over, and nobody waits here for it.
+      // A session with long-running code is trimmed after it; this round does not wait for that.
       const patience = new AbortController();
       await Promise.race([retained, delay(SESSION_WAIT_MS, undefined, patience).catch(() => {})]); // it was trimmed first
       patience.abort();
@@ -150,7 +150,7 @@ export class RetentionTimer {
     await this.#withLock(key, (storage) => applyRetention({ ...this.#services, storage }, definition));
   }
 
-  /** Whoever has it looks after it. */
+  /** Its owner trims it. */
   async #withLock(key: string, work: (storage: Storage) => Promise<unknown>): Promise<void> {
     const { storage } = this.#services;
     try {

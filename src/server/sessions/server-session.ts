@@ -2,9 +2,10 @@
 
 import type { FilesRoot } from '../../environments/files/session-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { AgentInfo, HistoryEntry } from '../../protocol/kernel-state.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/session-events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/session-info.ts';
-import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
+import type { SessionApi } from '../../session/api.ts';
 import { findWorkspace } from '../../session/data-folders.ts';
 import type { Session } from '../../session/session.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
@@ -26,7 +27,7 @@ import { LoggedSession } from './logged-session.ts';
 import { SessionRetention } from './retention.ts';
 import { type SessionDefinition, sessionSettings, toSessionInfo } from './session-definitions.ts';
 import { SessionEnding } from './session-ending.ts';
-import { ExecutionQueue, PendingInputs, type ServerExecution } from './session-executions.ts';
+import { PendingInputs, type ServerExecution, SessionExecutions } from './session-executions.ts';
 import { acquireSession } from './session-lock.ts';
 import type { SessionServices } from './session-services.ts';
 import type * as contract from './session-types.ts';
@@ -46,14 +47,14 @@ export class ServerSession {
   readonly #outputs: OutputFiles;
   readonly #inputs: PendingInputs;
   readonly #lease: KernelLease;
-  readonly #executions: ExecutionQueue;
+  readonly #executions: SessionExecutions;
   readonly #background: BackgroundRecorder;
   readonly #submission: ExecutionSubmission;
   readonly #retention: SessionRetention;
   readonly #ending: SessionEnding;
-  /** Of its coding agent. */
+  /** The turns of its coding agent. */
   readonly turns: SessionTurns;
-  /** What waits for somebody's leave: of an agent, and of tools that require approval. */
+  /** Permission requests of its agent, and of tools that require approval. */
   readonly permissions: SessionPermissions;
   #definition: SessionDefinition;
   #applying: Promise<void> = Promise.resolve();
@@ -78,9 +79,9 @@ export class ServerSession {
       storage: userStorage(storage, definition.ownerId),
       definition: () => this.#definition,
       onSession: (session) => void this.#background.record(session),
-      onHibernated: () => void this.logStateChange('hibernated').catch(() => {}), // the writer counts what is lost
+      onHibernated: () => void this.logStateChange('hibernated').catch(() => {}), // the log counts what is lost
     });
-    this.#executions = new ExecutionQueue({
+    this.#executions = new SessionExecutions({
       services,
       log: this.#log,
       outputs,
@@ -116,6 +117,7 @@ export class ServerSession {
       session: this,
       key: this.#lease.key,
       storage,
+      requests,
       permissions: this.permissions,
       writer: this.#log,
       outputs,
@@ -152,11 +154,11 @@ export class ServerSession {
     this.#ending.watchLock();
   }
 
-  /** What ran when the server before this one ended is marked before anybody reads. */
+  /** Marks what ran when the previous server ended as interrupted, before anyone can read. */
   static async open(services: SessionServices, known: SessionDefinition): Promise<ServerSession> {
     const session = new ServerSession(services, await openParts(services, known));
     await session.permissions.recover().catch(async (error) => {
-      await session.close().catch(() => {}); // what kept it from opening is told
+      await session.close().catch(() => {}); // the caller gets the first error
       throw error;
     });
     return session;
@@ -168,13 +170,13 @@ export class ServerSession {
 
   get state(): SessionInfo['state'] {
     if (this.#executions.running !== undefined) return 'running';
-    return this.#lease.awake ? 'idle' : 'hibernated';
+    return this.#lease.isLive ? 'idle' : 'hibernated';
   }
 
-  /** Without kernel, reader and work: it costs memory and nothing else. */
+  /** Whether it has no kernel, no reader and no work, so that it can be closed. */
   get isUnused(): boolean {
     const busy = this.#executions.running !== undefined || this.queued > 0 || this.turns.busy || this.#lease.inUse;
-    return !busy && !this.#lease.awake && !this.#log.hasReaders;
+    return !busy && !this.#lease.isLive && !this.#log.hasReaders;
   }
 
   get queued(): number {
@@ -185,18 +187,8 @@ export class ServerSession {
     return toSessionInfo(this.#definition, this);
   }
 
-  /** Resolves when the code is accepted: it runs when its turn comes, in the order in which it was accepted. */
-  accept(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.AcceptedExecution> {
-    return this.#submission.accept(code, options);
-  }
-
-  /** Resolves when the code's turn has come and its first event is durable. */
-  start(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.StartedExecution> {
-    return this.#submission.start(code, options);
-  }
-
-  /** Resolves when its ending is durable. Exceptions in the code are results, not rejections. */
-  execute(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.ExecutionOutcome> {
+  /** Resolves when the code is accepted. */
+  execute(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.ExecutionHandle> {
     return this.#submission.execute(code, options);
   }
 
@@ -204,20 +196,20 @@ export class ServerSession {
   submit(execution: ServerExecution): void {
     this.#ending.checkOpen();
     this.#executions.submit(execution);
-    const done = () => void this.#retention.afterExecution().catch(() => {}); // tried again after the next
+    const done = () => void this.#retention.afterExecution().catch(() => {}); // retried after the next execution
     execution.ended.then(done, done);
   }
 
   /**
-   * What there is after a number, and then what comes, each once. It ends by itself with `execution` (after its ending),
-   * and where the session is deleted. A reader who is slow costs nothing: it is read from the log for him.
+   * The events after a number, then new ones as they come, each once. Ends after the end of `execution`, if given, and when
+   * the session is deleted. A slow reader costs no memory: it reads from storage.
    */
   events(options: contract.EventStreamOptions = {}): AsyncIterable<FeedItem> {
     const { events: log } = this.#services.storage;
     return readEvents({ log, key: this.#lease.key, writer: this.#log, ended: () => this.#ending.why }, options);
   }
 
-  /** The numbers of the last event that is gone and of the last that there is. */
+  /** The numbers of the last deleted event and of the newest event. */
   async position(): Promise<{ floor: number; last: number }> {
     return { floor: await this.#services.storage.events.floor(this.#lease.key), last: this.#log.state.last };
   }
@@ -226,7 +218,7 @@ export class ServerSession {
     return (await this.#lease.session?.interrupt()) ?? false;
   }
 
-  /** Only the execution that came with this key: interrupted where it runs, taken back where it waits. */
+  /** Stops only the execution with this key: interrupts it if it runs, cancels it if it waits. */
   interruptKeyed(idempotencyKey: string): Promise<boolean> {
     return this.#submission.stop(idempotencyKey);
   }
@@ -245,30 +237,30 @@ export class ServerSession {
     await this.#inputs.reply(this.#lease.session, id, { outcome: 'cancelled', by }, cancel);
   }
 
-  /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
+  /** Output that was too large for an event. Throws `NOT_FOUND` if the file does not exist, or no longer. */
   openOutput(file: string): Promise<contract.OutputContent> {
     return this.#outputs.open(file);
   }
 
-  /** The folder of its files on the host; undefined where no kernel has made it yet. Wakes no kernel. */
+  /** The folder of its files on the host; undefined if no kernel has made it yet. Starts no kernel. */
   async workspace(): Promise<FilesRoot | undefined> {
     this.#ending.checkOpen();
     return this.#lease.session?.files ?? (await offlineWorkspace(this.#services, this.#definition));
   }
 
-  /** The cells that it has run, oldest first. Wakes no kernel. */
+  /** The cells that it has run, oldest first. Starts no kernel. */
   async history(): Promise<readonly HistoryEntry[]> {
     this.#ending.checkOpen();
     return (await this.#lease.session?.history()) ?? (await offlineHistory(this.#services, this.#definition));
   }
 
-  /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */
+  /** The session as `SessionApi`; what is done with it is logged. Starts the kernel. */
   async api(): Promise<SessionApi> {
     this.#ending.checkOpen();
     return await this.#lease.use(async (session) => new LoggedSession(session, this));
   }
 
-  /** Those of the session that there is now; whoever has looked at them closes nothing. */
+  /** The namespaces of the current session, if there is one. Disposing of them closes nothing. */
   get namespaces(): OpenedNamespaces | undefined {
     const { session } = this.#lease;
     if (!session) return undefined;
@@ -276,24 +268,24 @@ export class ServerSession {
     return { tools, skills, artifacts, deps, [Symbol.asyncDispose]: async () => {} };
   }
 
-  /** FORK_UNCONFIRMED where its code came from somebody else, and its owner has not confirmed it. */
+  /** Throws `FORK_UNCONFIRMED` if its code came from another user, and its own user has not confirmed it. */
   requireConfirmed(): void {
     if (this.#definition.unconfirmed) throw unconfirmed(this.id);
   }
 
-  /** Saves its names and ends its kernel; the next one begins in a sandbox of its own. */
+  /** Saves its variables and ends its kernel. The next one starts in a sandbox of its own. */
   async leaveSharedEnvironment(): Promise<void> {
     this.#ending.checkOpen();
-    if (this.#lease.awake) await this.#lease.use((session) => session.hibernate());
+    if (this.#lease.isLive) await this.#lease.use((session) => session.hibernate());
   }
 
-  /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
+  /** The underlying session, for its workspace and its sandbox. What it runs is not logged. */
   async session(): Promise<Session> {
     this.#ending.checkOpen();
     return await this.#lease.use(async (session) => session);
   }
 
-  /** What an executor for its agent is made from. Wakes no kernel. */
+  /** What a runner for its agent is made from. Starts no kernel. */
   async tenant(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
     const made = await runnerSpecOf(this.#services, this.#definition, await this.info());
@@ -304,49 +296,49 @@ export class ServerSession {
     return { ...made, tellDenied };
   }
 
-  /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
+  /** The same, for long work such as a terminal: the kernel is not hibernated meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     this.#ending.checkOpen();
     return this.#lease.use(work);
   }
 
-  /** Writes down what was done to the session. */
+  /** Logs what was done to the session. */
   logStateChange(change: StateChange, { subject, by }: StateFacts = {}): Promise<number> {
     const facts = { ...(subject === undefined ? {} : { subject }), ...(by === undefined ? {} : { by }) };
     if (change === 'reset' || change === 'restarted') this.#services.counters.restarts++;
     return this.#log.write({ type: 'session_state', change, ...facts });
   }
 
-  /** What storage may not know of its agent yet; undefined where it had no kernel since the server began. */
+  /** What storage may not know of its kernel yet; undefined if it has had none since the server started. */
   async kernelState(): Promise<(Pick<AgentInfo, 'state' | 'executions'> & { readonly key: string }) | undefined> {
-    const { key, awake, session } = this.#lease;
+    const { key, isLive, session } = this.#lease;
     if (!session) return undefined;
     const cells = await session.history();
-    return { key, state: awake ? 'live' : 'hibernated', executions: cells.at(-1)?.execution ?? 0 };
+    return { key, state: isLive ? 'live' : 'hibernated', executions: cells.at(-1)?.execution ?? 0 };
   }
 
-  /** Waits for no code: where some runs, they are there after it. */
+  /** Does not wait for running code: packages can be imported after it. */
   async refreshPackages(): Promise<void> {
     const refreshed = this.#lease.session?.refreshPackages();
     if (this.#executions.running === undefined) await refreshed;
     else void refreshed?.catch(() => {}); // the next kernel has them
   }
 
-  /** How far packages are that its kernel needs before it starts. */
+  /** The progress of packages that are installed before its kernel starts. */
   recordProgress(text: string): void {
     this.#background.recordProgress(text);
   }
 
-  /** It has other settings from the next call on. One change after the other: the last that is written is the one that holds. */
+  /** Changes its settings from the next call on. Changes are applied one after the other. */
   async applyDefinition(update: () => Promise<SessionDefinition>): Promise<void> {
     const redefining = this.#applying.then(async () => {
       this.#definition = await update();
     });
-    this.#applying = redefining.catch(() => {}); // told to whoever asked for it
+    this.#applying = redefining.catch(() => {}); // its caller gets the error
     await redefining;
   }
 
-  /** Gives a session that has none yet a kernel with the same memory. */
+  /** Gives a session without a kernel one with the same memory. */
   forkInto(child: ServerSession, from: string | undefined): Promise<void> {
     return this.#lease.fork(child.#lease, from);
   }
@@ -368,12 +360,12 @@ export class ServerSession {
     await Promise.all([this.turns.idle(), this.#executions.idle()]);
   }
 
-  /** Saves the names and ends the kernel; readers get the error. */
+  /** Saves the variables and ends the kernel. Readers get the error. */
   close(why: CellaError = drainingError()): Promise<void> {
     return this.#ending.close(why);
   }
 
-  /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
+  /** Ends the kernel without saving. Deletes the log, the files and the requests. */
   destroy(): Promise<void> {
     return this.#ending.destroy();
   }
@@ -389,12 +381,12 @@ function unconfirmed(id: string): CellaError {
 interface OpenedParts {
   readonly lock: Lock;
   readonly definition: SessionDefinition;
-  /** For what is written on its behalf. */
+  /** Writes only while this server owns the session. */
   readonly storage: Storage;
   readonly outputs: OutputFiles;
   readonly requests: IdempotencyStore;
-  /** Made once, by whoever can tell of the failures and the results. */
-  readonly makeLog: (told: Pick<SessionLogParts, 'onFailure' | 'resultOf'>) => SessionLog;
+  /** Called once. */
+  readonly makeLog: (hooks: Pick<SessionLogParts, 'onFailure' | 'resultOf'>) => SessionLog;
 }
 
 async function openParts(services: SessionServices, known: SessionDefinition): Promise<OpenedParts> {
@@ -404,7 +396,7 @@ async function openParts(services: SessionServices, known: SessionDefinition): P
   const outputs = new OutputFiles(dataDir, id);
   const lock = await acquireSession(services.storage, key);
   const recover = async () => {
-    // Another server may have changed or deleted it before the lock was this one's.
+    // Another server may have changed or deleted it before this one got the lock.
     const definition = await services.refetch(known);
     const storage = services.storage.fenced(lock);
     const requests = new IdempotencyStore(storage.documents, outputs, id, services.requests);
@@ -412,7 +404,7 @@ async function openParts(services: SessionServices, known: SessionDefinition): P
     return { definition, storage, requests, ...(await recoverLog(storage, { key, sessionId: id, requests })) };
   };
   const { position, interrupted, ...recovered } = await recover().catch(async (error) => {
-    await lock.release().catch(() => {}); // what kept it from opening is told
+    await lock.release().catch(() => {}); // the caller gets the first error
     throw error;
   });
   if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
@@ -421,7 +413,7 @@ async function openParts(services: SessionServices, known: SessionDefinition): P
     ...recovered,
     lock,
     outputs,
-    makeLog: (told) => new SessionLog({ log: recovered.storage.events, key, counters, owned, ...told }, position),
+    makeLog: (hooks) => new SessionLog({ log: recovered.storage.events, key, counters, owned, ...hooks }, position),
   };
 }
 
@@ -440,7 +432,7 @@ async function runnerSpecOf(
 
 type OfflineServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
 
-/** Undefined where it has none yet. */
+/** Undefined if it has none yet. */
 async function offlineWorkspace(
   { storage, dataDir, session }: OfflineServices,
   { ownerId, agentKey, settings, folderIds }: SessionDefinition,
@@ -453,7 +445,7 @@ async function offlineWorkspace(
   );
 }
 
-/** As the last process that had its kernel has left it. */
+/** As the last process that ran its kernel stored it. */
 async function offlineHistory(
   { storage }: Pick<OfflineServices, 'storage'>,
   { ownerId, agentKey }: SessionDefinition,

@@ -17,7 +17,7 @@ import type { SessionDeletion } from './session-deletion.ts';
 import type { SessionListing } from './session-listing.ts';
 import type { SessionManagerOptions } from './session-manager-options.ts';
 
-/** `created` is false where the owner has it already. */
+/** `created`: false if the user has it already. */
 export interface CreatedSession {
   readonly session: SessionInfo;
   readonly created: boolean;
@@ -29,21 +29,21 @@ export interface SessionCreationParts {
   readonly deletions: SessionDeletion;
   readonly listing: SessionListing;
   readonly admit: SessionManagerOptions['admit'];
-  /** Whether the server is going down: nothing new begins. */
+  /** Whether the server is shutting down: nothing new starts. */
   readonly stopping: () => boolean;
 }
 
 export class SessionCreation {
   readonly #parts: SessionCreationParts;
   readonly #pending = new Set<Promise<unknown>>();
-  /** By owner. */
+  /** By user. */
   readonly #adding = new Map<string, Promise<void>>();
 
   constructor(parts: SessionCreationParts) {
     this.#parts = parts;
   }
 
-  /** Those that were asked for before the server began to end: it waits for them. */
+  /** Creations that started before the shutdown: it waits for them. */
   get pending(): Iterable<Promise<unknown>> {
     return this.#pending;
   }
@@ -71,7 +71,7 @@ export class SessionCreation {
         checkSameSettings(there, definition, wanted);
         return { session: await listing.describe(await definitions.get(there.id)), created: false };
       }
-      // It is on its way out.
+      // It is being deleted.
       await deletions.erase(there);
     }
   }
@@ -81,7 +81,7 @@ export class SessionCreation {
     const parent = await open.get(id);
     const { from, replace = false, ...facts } = wanted;
     const { settings, folderIds } = parent.definition;
-    // Until the kernel is there, a server that starts would take it away again.
+    // Until it has its kernel, a server that starts would remove it.
     const made = newDefinition(ownerId, { ...settings, ...facts });
     const definition: SessionDefinition = {
       ...{ ...made, life: 'making', forkOf: id },
@@ -93,11 +93,11 @@ export class SessionCreation {
       await (there.life === 'present' ? deletions.delete(there.id) : deletions.erase(there));
     }
     try {
-      // After the fork is written down: see Deletions.
+      // After the fork is stored: see SessionDeletion.
       await definitions.get(id);
       const hosted = await open.openNew(definition);
       await parent.forkInto(hosted, from);
-      // Before anybody can find it: whoever confirms it moves this kernel out of the parent's sandbox.
+      // Before it can be found: confirming it moves this kernel out of the parent's sandbox.
       await hosted.session();
       const { documents } = hosted.storage;
       await hosted.applyDefinition(() =>
@@ -112,7 +112,7 @@ export class SessionCreation {
     }
   }
 
-  /** Gives the one that is there already. One of an owner after the other: two at once never take the same place. */
+  /** Returns the existing session, if any. One at a time per user, so that two never pass the same quota. */
   async #add(definition: SessionDefinition): Promise<SessionDefinition | undefined> {
     const { definitions, admit } = this.#parts;
     const { ownerId, agentKey } = definition;
@@ -125,7 +125,7 @@ export class SessionCreation {
     });
     const over = adding.then(
       () => {},
-      () => {}, // told to whoever asked
+      () => {}, // its caller gets the error
     );
     this.#adding.set(ownerId, over);
     void over.then(() => this.#adding.get(ownerId) === over && this.#adding.delete(ownerId));
@@ -139,7 +139,7 @@ export class SessionCreation {
     try {
       return await making;
     } catch (error) {
-      // It was closed under whoever made it.
+      // It was closed while it was made.
       throw this.#parts.open.isStopped && error instanceof CellaError && error.code === 'SESSION_CLOSED'
         ? drainingError()
         : error;
@@ -149,7 +149,7 @@ export class SessionCreation {
   }
 }
 
-/** Whether code of somebody else runs in it: what was never confirmed is not by being forked again. */
+/** Whether another user's code runs in it. A fork of an unconfirmed fork is unconfirmed too. */
 function isForeign({ ownerId, unconfirmed }: SessionDefinition, maker: string): boolean {
   return ownerId !== maker || unconfirmed === true;
 }

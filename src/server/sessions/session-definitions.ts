@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { Share } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { parseOptions, parseOrThrow } from '../../protocol/parse.ts';
 import {
   Labels,
   NewSession,
@@ -16,13 +17,13 @@ import {
   SessionSettings,
 } from '../../protocol/session-info.ts';
 import { FolderId, folderId } from '../../sandbox/spec.ts';
-import { checkOptions, parseOptions } from '../../session/session-options.ts';
+import { checkOptions } from '../../session/session-options.ts';
 import { everyDocument, ParseCache } from '../../storage/collection.ts';
 import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';
 import { sessionNotFound } from '../access/authorization.ts';
 import { newSessionId } from '../ids.ts';
 
-/** As the caller wrote them: a default that changes holds for what nobody has chosen. */
+/** As the caller wrote them, so that a changed default applies to what was not set. */
 const settings = z.custom<SessionSettings>((value) => SessionSettings.safeParse(value).success, 'must be settings');
 
 export const SessionDefinition = z.object({
@@ -33,12 +34,12 @@ export const SessionDefinition = z.object({
   labels: Labels,
   shares: z.array(Share),
   settings,
-  /** Which folders of the machine its settings name: what has their paths later may be others. */
+  /** Identities of the folders that its settings name: other folders may have these paths later. */
   folderIds: z.record(z.string(), FolderId).optional(),
-  /** `making` and `deleting` are undone and finished at the next start. */
+  /** The next start removes a session that is `making`, and finishes one that is `deleting`. */
   life: z.enum(['making', 'present', 'deleting']),
   forkOf: SessionId.optional(),
-  /** Its code came from somebody else, and its owner has not confirmed it. */
+  /** Its code came from another user, and its own user has not confirmed it. */
   unconfirmed: z.literal(true).optional(),
   createdAt: z.number(),
   updatedAt: z.number(),
@@ -54,7 +55,7 @@ export function newDefinition(ownerId: string, wanted: unknown): SessionDefiniti
   return { ...facts, ...(name === undefined ? {} : { name }), life: 'present', createdAt: now, updatedAt: now };
 }
 
-/** Where a key is there already: what the second caller asks for must be what the first got. */
+/** For a key that exists: the second caller must ask for what the first got. */
 export function checkSameSettings(there: SessionDefinition, wanted: SessionDefinition, written: NewSession): void {
   const problems: string[] = [];
   const [before, after] = [SessionSettings.parse(there.settings), SessionSettings.parse(wanted.settings)];
@@ -88,13 +89,13 @@ export function applyChange(there: SessionDefinition, change: unknown): SessionD
 
 const AnyRecord = z.record(z.string(), z.unknown());
 
-/** After the schema has said that it is one. */
+/** The schema was checked before. */
 function asRecord(value: unknown): Record<string, unknown> {
   return AnyRecord.parse(value);
 }
 
 const SESSIONS = 'sessions';
-/** Says which session has a key; its id is made of the owner and the key. */
+/** Which session has a key, by a digest of user and key. */
 const KEYS = 'session-keys';
 
 export class SessionDefinitions {
@@ -105,14 +106,14 @@ export class SessionDefinitions {
     this.#documents = documents;
   }
 
-  /** Gives the one that is there where the owner has one for this key. */
+  /** Returns the existing definition if the user has one for this key. */
   async add(definition: SessionDefinition): Promise<SessionDefinition | undefined> {
     const { ownerId, agentKey, id } = definition;
     for (;;) {
       const key = await this.#documents.get(KEYS, keyId(ownerId, agentKey));
       const there = key && (await this.#read(sessionIdOf(key.value)));
       if (there) return there;
-      // The key first: one that leads nowhere is free. Another may have taken it for such meanwhile.
+      // The key comes first: a key without a session is free, and another server may take it meanwhile.
       const condition = { ifRevision: key?.revision ?? 0 };
       const mine = await this.#documents.put(KEYS, keyId(ownerId, agentKey), { session: id }, condition);
       if (mine === undefined) continue;
@@ -123,21 +124,21 @@ export class SessionDefinitions {
     }
   }
 
-  /** `NOT_FOUND` where there is none, or it is being deleted. */
+  /** Throws `NOT_FOUND` if there is none, or it is being deleted. */
   async get(id: string): Promise<SessionDefinition> {
     const found = await this.#read(id);
     if (found?.life !== 'present') throw sessionNotFound(id);
     return found;
   }
 
-  /** As it is by now; `NOT_FOUND` where it is gone meanwhile, or on its way out. */
+  /** The current version. Throws `NOT_FOUND` if it was deleted meanwhile, or is being deleted. */
   async refetch({ id, life }: SessionDefinition): Promise<SessionDefinition> {
     const found = await this.#read(id);
     if (found?.life !== life) throw sessionNotFound(id);
     return found;
   }
 
-  /** Whether there is one, in whatever state. */
+  /** Whether there is one, in any state. */
   async exists(id: string): Promise<boolean> {
     return (await this.#documents.get(SESSIONS, id)) !== undefined;
   }
@@ -148,7 +149,7 @@ export class SessionDefinitions {
     return found?.life === 'present' ? found : undefined;
   }
 
-  /** In the order in which they were made. */
+  /** In the order in which they were created. */
   async *all(options: Pick<ListDocuments, 'after' | 'where'> = {}): AsyncGenerator<SessionDefinition> {
     for await (const { value } of everyDocument(this.#documents, SESSIONS, options)) {
       const definition = SessionDefinition.safeParse(value);
@@ -156,7 +157,7 @@ export class SessionDefinitions {
     }
   }
 
-  /** Those with one of these values, in the order in which they were made, each once. The others are not read. */
+  /** Those with one of these values, in the order in which they were created, each once. Others are not read. */
   async *where(fields: readonly DocumentField[], after = ''): AsyncGenerator<SessionDefinition> {
     const sources = fields.map((where) => this.all({ after, where }));
     const heads = await Promise.all(sources.map(async (source) => (await source.next()).value));
@@ -170,13 +171,13 @@ export class SessionDefinitions {
     }
   }
 
-  /** Of one owner, with those on their way in or out; of all, without. */
+  /** Of one user, including those being created or deleted; of all users, without these. */
   async count(ownerId?: string): Promise<number> {
     const where = ownerId === undefined ? { field: 'life', value: 'present' } : { field: 'ownerId', value: ownerId };
     return await this.#documents.count(SESSIONS, where);
   }
 
-  /** With what `change` makes of it, whoever else changes it at the same time. `documents` are those of its owner. */
+  /** Applies `change`, also if others change it at the same time. `documents`: fenced by the lock of its owner. */
   async update(
     id: string,
     change: (there: SessionDefinition) => SessionDefinition,
@@ -191,7 +192,7 @@ export class SessionDefinitions {
     }
   }
 
-  /** The last step of deleting. */
+  /** The last step of a deletion. */
   async remove({ id, ownerId, agentKey }: SessionDefinition): Promise<void> {
     const key = await this.#documents.get(KEYS, keyId(ownerId, agentKey));
     if (key && sessionIdOf(key.value) === id) {
@@ -207,15 +208,12 @@ export class SessionDefinitions {
 }
 
 function parseDefinition(value: unknown, id: string): SessionDefinition {
-  const definition = SessionDefinition.safeParse(value);
-  if (definition.success) return definition.data;
-  throw new CellaError(
-    'STORAGE_FAILED',
-    `The definition of session ${id} cannot be read: ${definition.error.message}.`,
-  );
+  return parseOrThrow(SessionDefinition, value, ({ message }) => {
+    return new CellaError('STORAGE_FAILED', `The definition of session ${id} cannot be read: ${message}.`);
+  });
 }
 
-/** What somebody asks for may be any text. */
+/** Ids in requests may be any text. */
 function isSessionId(id: string): boolean {
   return SessionDefinition.shape.id.safeParse(id).success;
 }
@@ -224,24 +222,24 @@ function sessionIdOf(value: unknown): string {
   return typeof value === 'object' && value !== null && 'session' in value ? String(value.session) : '';
 }
 
-/** Keys are any text, ids are not. */
+/** Keys may be any text, ids may not. */
 function keyId(ownerId: string, agentKey: string): string {
   return createHash('sha256')
     .update(JSON.stringify([ownerId, agentKey]))
     .digest('hex');
 }
 
-/** By what was written: a session is told of with every request, and its settings seldom change. */
+/** Checked settings by stored settings: they are needed with every request, and rarely change. */
 const checked = new WeakMap<SessionDefinition['settings'], SessionInfo['settings']>();
 
-/** With the defaults for what nobody has chosen. */
+/** With all defaults. */
 export function sessionSettings({ settings }: Pick<SessionDefinition, 'settings'>): SessionInfo['settings'] {
   const known = checked.get(settings) ?? SessionSettings.parse(settings);
   checked.set(settings, known);
   return known;
 }
 
-/** With what is known of it while no kernel was opened for it. */
+/** `state` and `queued` default to those of a session that is not open. */
 export function toSessionInfo(
   { life, ...definition }: SessionDefinition,
   { state, queued }: Pick<SessionInfo, 'state' | 'queued'> = { state: 'hibernated', queued: 0 },
@@ -261,7 +259,7 @@ export function withRealFolders<T extends Pick<NewSession, 'cwd' | 'sandbox'>>(w
   return { ...wanted, ...place, sandbox: { ...sandbox, ...folders } };
 }
 
-/** Which folders they are, by path. */
+/** Identities of the named folders, by path. */
 export function recordFolders({ cwd, sandbox }: Pick<NewSession, 'cwd' | 'sandbox'>): Record<string, FolderId> {
   const { readable = [], writable = [] } = typeof sandbox === 'object' ? sandbox : {};
   const paths = [...(cwd === undefined ? [] : [cwd]), ...readable, ...writable];
@@ -273,6 +271,6 @@ function realPath(path: string): string {
   try {
     return realpathSync.native(resolve(path));
   } catch {
-    return path; // what is wrong with it is told where it is opened
+    return path; // opening it gives the error
   }
 }

@@ -21,7 +21,7 @@ export class SessionDeletion {
   readonly #definitions: SessionDefinitions;
   readonly #open: OpenSessions;
   readonly #begunAt = Date.now();
-  /** Whoever deletes one again waits for the same. */
+  /** A second call waits for the first. */
   readonly #pending = new Map<string, Promise<void>>();
 
   constructor(share: SessionServices, definitions: SessionDefinitions, open: OpenSessions) {
@@ -41,7 +41,7 @@ export class SessionDeletion {
     await this.erase(definition);
   }
 
-  /** One that is on its way out, or was never finished. */
+  /** A session that is being deleted, or was never completed. */
   erase(definition: SessionDefinition): Promise<void> {
     const { id } = definition;
     const known = this.#pending.get(id);
@@ -51,16 +51,16 @@ export class SessionDeletion {
     return erasing;
   }
 
-  /** Those that the server before this one has left half done. False where some could not be erased. */
+  /** Finishes what the previous server left. False if something could not be deleted. */
   async finishInterrupted(onFailure: (id: string, error: unknown) => void): Promise<boolean> {
     let all = true;
     const half = ['making', 'deleting'].map((value) => ({ field: 'life', value }));
     for await (const definition of this.#definitions.where(half)) {
       const { life, createdAt } = definition;
-      // A fork that is being made now is in other hands.
+      // A fork that is being created now is not a leftover.
       if (life === 'making' && createdAt >= this.#begunAt) continue;
       await this.erase(definition).catch((error) => {
-        // Another one is at it.
+        // Another server is at it.
         if (isHeldByOther(error)) return;
         all = false;
         onFailure(definition.id, error);
@@ -80,8 +80,8 @@ export class SessionDeletion {
   }
 
   /**
-   * Somebody may have begun a fork after the first look. A fork is written down before it looks at its parent, and a
-   * deletion before it looks for forks again: one of the two always sees the other.
+   * A fork may have started after the first check. A fork is stored before it checks its parent, and a deletion before it
+   * checks for forks again: one of the two always sees the other.
    */
   async #checkStillUnshared(definition: SessionDefinition): Promise<void> {
     try {
@@ -95,7 +95,7 @@ export class SessionDeletion {
     }
   }
 
-  /** Forks share the workspace: it goes with the last of them. */
+  /** Forks share the workspace: it is removed with the last of them. */
   async #checkUnshared({ id }: SessionDefinition): Promise<void> {
     const forks: string[] = [];
     for await (const { life, id: fork } of this.#definitions.where([{ field: 'forkOf', value: id }])) {
@@ -108,10 +108,10 @@ export class SessionDeletion {
   }
 }
 
-/** How long another process may take to let go of the session. */
+/** How long another process may take to release the session. */
 const LOCK_WAIT_MS = 5000;
 
-/** May be called again where it did not come to its end. */
+/** May be called again if it failed. */
 async function deleteSessionData(share: SessionServices, { id, ownerId, agentKey }: SessionDefinition): Promise<void> {
   const { storage, dataDir, leftovers } = share;
   const key = storageKeyOf(ownerId, agentKey);

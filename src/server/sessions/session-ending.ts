@@ -10,7 +10,7 @@ import type { SessionTurns } from '../turns/session-turns.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
 import type { SessionRetention } from './retention.ts';
-import type { ExecutionQueue } from './session-executions.ts';
+import type { SessionExecutions } from './session-executions.ts';
 import { ownedElsewhere, ownershipUncertain } from './session-lock.ts';
 
 export interface SessionEndingParts {
@@ -20,11 +20,11 @@ export interface SessionEndingParts {
   readonly outputs: OutputFiles;
   readonly requests: IdempotencyStore;
   readonly lease: KernelLease;
-  readonly executions: ExecutionQueue;
+  readonly executions: SessionExecutions;
   readonly turns: SessionTurns;
   readonly permissions: SessionPermissions;
   readonly retention: SessionRetention;
-  /** Told when another server has taken it. */
+  /** Called when another server has taken it over. */
   readonly onOwnershipLost: () => void;
 }
 
@@ -36,23 +36,23 @@ export class SessionEnding {
     this.#parts = parts;
   }
 
-  /** Undefined while it goes on. */
+  /** Why it has ended; undefined while it is open. */
   get why(): CellaError | 'deleted' | undefined {
     return this.#why;
   }
 
-  /** From here on the loss of the lock ends it. */
+  /** From now on, losing the lock ends the session. */
   watchLock(): void {
     const { lock } = this.#parts;
     lock.watch((state) => {
       if (state === 'doubtful') this.abort(ownershipUncertain());
       if (state === 'lost') void this.#ownershipLost();
     });
-    // One that is doubtful may turn out to be held.
+    // An uncertain lock may turn out to be held.
     if (lock.state === 'lost') void this.#ownershipLost();
   }
 
-  /** Throws where nothing may begin any more, or not now. */
+  /** Throws if nothing may start, for now or for good. */
   checkOpen(): void {
     const { sessionId, lock } = this.#parts;
     if (this.#why instanceof CellaError) throw this.#why;
@@ -60,14 +60,14 @@ export class SessionEnding {
     if (!lock.held) throw ownershipUncertain();
   }
 
-  /** What runs ends; the session goes on. */
+  /** Ends what runs. The session stays open. */
   abort(why: CellaError): void {
     const { executions, turns } = this.#parts;
     executions.abort(why);
     turns.abort(why);
   }
 
-  /** Saves the names and ends the kernel; readers get the error. */
+  /** Saves the variables and ends the kernel. Readers get the error. */
   async close(why: CellaError): Promise<void> {
     const { lock, log: writer, lease, permissions, retention } = this.#parts;
     permissions.beginShutdown();
@@ -79,16 +79,16 @@ export class SessionEnding {
       await retention.saveRecoveryPosition();
     } finally {
       await this.#finish(why);
-      await lock.release().catch(() => {}); // where storage is away, it ends by itself
+      await lock.release().catch(() => {}); // without storage, it expires
     }
   }
 
-  /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
+  /** Ends the kernel without saving. Deletes the log, the files and the requests. */
   async destroy(): Promise<void> {
     const { sessionId, lock, log: writer, outputs, requests, lease, turns, permissions } = this.#parts;
     await this.#stop(sessionNotFound(sessionId));
     await permissions.close();
-    await writer.write({ type: 'session_state', change: 'deleted' }).catch(() => {}); // storage does not work; deleting tells
+    await writer.write({ type: 'session_state', change: 'deleted' }).catch(() => {}); // if storage fails, deleting throws
     await this.#finish('deleted');
     await lease.destroy();
     await requests.remove();
@@ -97,17 +97,17 @@ export class SessionEnding {
     await lock.release();
   }
 
-  /** Another server has it: what runs here ends at once, unsaved, and whoever waits or reads along is told. */
+  /** Another server has taken it over: ends what runs here at once, unsaved. Callers and readers get the error. */
   async #ownershipLost(): Promise<void> {
-    const { log: writer, lease, permissions, onOwnershipLost: onForsaken } = this.#parts;
+    const { log: writer, lease, permissions, onOwnershipLost } = this.#parts;
     const why = ownedElsewhere();
     this.#why ??= why;
-    onForsaken();
+    onOwnershipLost();
     writer.notifyReaders();
     permissions.beginShutdown();
     this.abort(why);
     const over = this.#stop(why);
-    // What they still want to write is refused.
+    // Storage refuses what they still write.
     await Promise.allSettled([lease.abandon(), over, permissions.close()]);
     await this.#finish(why);
   }

@@ -1,8 +1,8 @@
 /** The executions of a session: one at a time, each in the log from its start to its one ending, with its input requests. */
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { ExecutionQueue } from '../../kernel-manager/execution-queue.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { SerialQueue } from '../../lib/serial-queue.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type {
   ExecutionEvent,
@@ -20,9 +20,9 @@ import { drainingError } from '../request-errors.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
 import type { SessionServices } from './session-services.ts';
-import type { ExecutionOutcome, ServerExecuteOptions } from './session-types.ts';
+import type { ExecutionHandle, ServerExecuteOptions } from './session-types.ts';
 
-interface ExecutionQueueParts {
+interface SessionExecutionsParts {
   readonly services: SessionServices;
   readonly log: SessionLog;
   readonly outputs: OutputFiles;
@@ -41,19 +41,20 @@ interface RunningExecution {
 /** How many executions of one kernel are known by their number. */
 const MAX_NUMBERS = 10_000;
 
-export class ExecutionQueue {
-  readonly #parts: ExecutionQueueParts;
-  readonly #queue = new SerialQueue();
+export class SessionExecutions {
+  readonly #parts: SessionExecutionsParts;
+  /** Also without a kernel. Below it is only the lock of the kernel manager, for which an execution rarely waits. */
+  readonly #queue: ExecutionQueue;
   #running: RunningExecution | undefined;
-  #waiting = 0;
   #lastEnded: string | undefined;
-  /** By the numbers that they had in their kernel, whose threads may write when theirs is long over. */
+  /** By their number in the kernel: its threads may write long after their execution has ended. */
   readonly #byNumber = new BoundedMap<number, string>(MAX_NUMBERS);
   readonly #outcomes: ExecutionOutcomes;
   #closed: CellaError | undefined;
 
-  constructor(parts: ExecutionQueueParts) {
+  constructor(parts: SessionExecutionsParts) {
     this.#parts = parts;
+    this.#queue = new ExecutionQueue(parts.queueLimit);
     const { log: writer, requests, services } = parts;
     const closed = () => this.#closed !== undefined;
     this.#outcomes = new ExecutionOutcomes({ log: writer, requests, flushResults: services.flushResults, closed });
@@ -63,60 +64,54 @@ export class ExecutionQueue {
     return this.#running?.execution.id;
   }
 
-  /** What runs, and who asked for it. */
+  /** What runs, and for whom. */
   get asker(): { readonly id: string; readonly by: string | undefined } | undefined {
     const execution = this.#running?.execution;
     return execution && { id: execution.id, by: execution.options.by };
   }
 
   get queued(): number {
-    return this.#waiting;
+    return this.#queue.pending - (this.#running ? 1 : 0);
   }
 
-  /** The execution that had this number in its kernel, where it is known; without a number, that which ended last. */
+  /** The execution with this number in its kernel, if known; without a number, the one that ended last. */
   executionOf(number?: number): string | undefined {
     return number === undefined ? this.#lastEnded : this.#byNumber.get(number);
   }
 
-  /** What an execution has come to, where that could not be written down. */
+  /** The end of an execution that may not be in the log. */
   resultOf(execution: string): SessionEventBody | undefined {
     return this.#outcomes.resultOf(execution);
   }
 
   submit(execution: ServerExecution): void {
-    const { services, queueLimit } = this.#parts;
+    const { services } = this.#parts;
     this.#checkOpen();
-    if (!this.#queue.free && this.#waiting >= queueLimit()) {
-      throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${this.#waiting} executions wait for it already.`, {
-        details: { queued: this.#waiting },
-      });
-    }
-    this.#waiting++;
+    const leave = this.#queue.enter();
     services.counters.queued++;
-    const takeBack = () => execution.fail(cancelledError());
-    execution.signal.addEventListener('abort', takeBack, { once: true });
+    const cancel = () => execution.fail(cancelledError());
+    execution.signal.addEventListener('abort', cancel, { once: true });
     const perform = async () => {
-      execution.signal.removeEventListener('abort', takeBack);
-      this.#waiting--;
+      execution.signal.removeEventListener('abort', cancel);
       services.counters.queued--;
-      await this.#perform(execution);
+      await this.#perform(execution).finally(leave);
     };
     this.#queue.run(perform).catch((error) => execution.fail(error));
   }
 
-  /** When nothing runs, and nothing begins meanwhile. */
+  /** Runs the work while no execution runs; none starts meanwhile. */
   runExclusive<T>(work: () => Promise<T>): Promise<T> {
     return this.#queue.runNext(work);
   }
 
-  /** Nothing more of what runs can be written down: it ends. */
+  /** Ends what runs, because it can no longer be logged. */
   abort(error: CellaError): void {
     if (!this.#running) return;
     this.#running.execution.failure ??= error;
     this.#running.stop.abort();
   }
 
-  /** Interrupts what runs; its result is written down. */
+  /** Interrupts what runs. Its result is logged. */
   stop(): void {
     this.#running?.stop.abort();
   }
@@ -126,7 +121,7 @@ export class ExecutionQueue {
     return this.#queue.idle();
   }
 
-  /** What waits and what comes gets this error; what runs is interrupted. Resolves when it is over. */
+  /** Fails what waits and what comes with this error, and interrupts what runs. Resolves when it has ended. */
   async close(why: CellaError): Promise<void> {
     this.#closed ??= why;
     this.stop();
@@ -167,11 +162,11 @@ export class ExecutionQueue {
     const started = writer.write(await startedEvent(execution, outputs, services.limits), {
       size: Math.min(execution.code.length, services.limits.eventBytes),
       flushed: keyed,
-      // A cell that is over at once is one write with its result.
+      // A short cell is written together with its result.
       soon: !keyed,
     });
     execution.begin(started);
-    // What must not run twice does not begin before that is written down.
+    // An execution with an Idempotency-Key starts only after that is durable.
     if (keyed) await started;
     try {
       await using recorder = new ExecutionRecorder(execution.id, writer, outputs, services.limits);
@@ -191,8 +186,8 @@ export class ExecutionQueue {
   ): Promise<ResultEvent> {
     const { inputs, lease } = this.#parts;
     let result: ResultEvent | undefined;
-    // With the kernel its threads have ended: nobody asks for the numbers that it had.
-    if (!lease.awake) this.#byNumber.clear();
+    // The threads of the old kernel have ended with it: its numbers are no longer needed.
+    if (!lease.isLive) this.#byNumber.clear();
     const events = session.stream(execution.code, toExecuteOptions(execution, signal));
     this.#byNumber.set(session.executions, execution.id);
     for await (const event of events) {
@@ -220,8 +215,9 @@ function cancelledError(): CellaError {
   return new CellaError('ABORTED', 'The execution was taken back before it began.');
 }
 
-/** How it ended: what crosses the wire, and what the code gave in this process. */
-export interface EndedExecution extends ExecutionOutcome {
+/** How it ended: the result as it crosses the wire, and as it was in this process. */
+interface EndedExecution {
+  readonly result: ExecutionResult;
   readonly event: ResultEvent;
 }
 
@@ -229,18 +225,18 @@ export class ServerExecution {
   readonly id: string;
   readonly code: string;
   readonly options: ServerExecuteOptions;
-  /** The name of its request, where it came with a key. */
+  /** The stored name of its Idempotency-Key, if it has one. */
   readonly request: string | undefined;
   readonly #started = Promise.withResolvers<number>();
   readonly #ended = Promise.withResolvers<EndedExecution>();
   readonly #stop = new AbortController();
-  /** Aborted where nobody wants it any more. */
+  /** Aborts when the execution must stop. */
   readonly signal: AbortSignal;
-  /** Told what it tells, in this process; what it returns is waited for. */
+  /** Called with its events, for a caller in this process. The code waits for what it returns. */
   observe: (event: ExecutionEvent) => void | Promise<void> = () => {};
-  /** Until it is written down that it has failed: before that, nobody may take it for one that never began. */
+  /** Resolves when its failure is durable: until then a retry must not start it again. */
   failureRecorded: Promise<void> = Promise.resolve();
-  /** Why nothing more of it is written down. */
+  /** Why it is no longer logged. */
   failure: CellaError | undefined;
 
   constructor(code: string, options: ServerExecuteOptions, request?: string, id = newExecutionId()) {
@@ -249,12 +245,12 @@ export class ServerExecution {
     this.options = options;
     this.request = request;
     this.signal = options.signal ? AbortSignal.any([options.signal, this.#stop.signal]) : this.#stop.signal;
-    // Who has not asked for them does not wait for them.
+    // Callers may ignore either promise.
     this.#started.promise.catch(() => {});
     this.#ended.promise.catch(() => {});
   }
 
-  /** The number of its first event. */
+  /** The sequence number of its first event. */
   get started(): Promise<number> {
     return this.#started.promise;
   }
@@ -263,7 +259,14 @@ export class ServerExecution {
     return this.#ended.promise;
   }
 
-  /** Takes it back where it waits, and interrupts it where it runs. */
+  toHandle(replayed = false): ExecutionHandle {
+    const outcome = this.ended.then(({ result }) => result);
+    // A caller who reads the events hears of a failure there.
+    outcome.catch(() => {});
+    return { id: this.id, replayed, started: this.started, outcome };
+  }
+
+  /** Cancels it while it waits, interrupts it while it runs. */
   stop(): void {
     this.#stop.abort();
   }
@@ -272,8 +275,8 @@ export class ServerExecution {
     this.#started.resolve(firstSeq);
   }
 
-  async end(result: ExecutionResult, event: ResultEvent): Promise<void> {
-    this.#ended.resolve({ execution: this.id, firstSeq: await this.started, joined: false, result, event });
+  end(ended: EndedExecution): void {
+    this.#ended.resolve(ended);
   }
 
   fail(error: Error): void {
@@ -282,33 +285,33 @@ export class ServerExecution {
   }
 }
 
-/** How often storage that does not work is tried again. */
+/** The pause before storage is tried again. */
 const RETRY_MS = 500;
 
 interface ExecutionOutcomesParts {
   readonly log: SessionLog;
   readonly requests: IdempotencyStore;
-  /** Whether a result is flushed to the disk before it is told. */
+  /** Whether a result is flushed to disk before callers get it. */
   readonly flushResults: boolean;
-  /** Nobody tells anything after that. */
+  /** Whether the session is closed: nothing is logged after that. */
   readonly closed: () => boolean;
 }
 
 class ExecutionOutcomes {
   readonly #parts: ExecutionOutcomesParts;
-  /** Those that are known and may not be in the log. */
+  /** Results that may not be in the log yet, by execution. */
   readonly #results = new Map<string, SessionEventBody>();
 
   constructor(parts: ExecutionOutcomesParts) {
     this.#parts = parts;
   }
 
-  /** What an execution has come to, where that could not be written down. */
+  /** The end of an execution that may not be in the log. */
   resultOf(execution: string): SessionEventBody | undefined {
     return this.#results.get(execution);
   }
 
-  /** `onWritten` is called before anybody who waits is told. */
+  /** `onWritten` is called before the caller gets the result. */
   async finish(
     execution: ServerExecution,
     recorder: ExecutionRecorder,
@@ -325,13 +328,13 @@ class ExecutionOutcomes {
     await writer.write(event, { flushed: flushResults });
     this.#results.delete(execution.id);
     onWritten();
-    await execution.end(result, ended);
+    execution.end({ result, event: ended });
   }
 
-  /** It has begun: the log must tell that it has ended, where it can be told anything. */
+  /** Logs the end of an execution that has started and failed. */
   async fail(execution: ServerExecution, cause: unknown): Promise<never> {
     const error = execution.failure ?? (cause instanceof CellaError ? cause : executionLost(cause));
-    // Where its beginning could not be written down, the writer tells what became of it.
+    // If its start could not be written, the log itself records its end.
     const begun = await execution.started.then(
       () => true,
       () => false,
@@ -339,7 +342,7 @@ class ExecutionOutcomes {
     try {
       if (begun) await this.#recordFailure(execution, error);
     } catch {
-      // Storage does not work. What has begun must not begin again, so nobody gives up on it.
+      // Storage fails. What has started must not start again, so this is retried.
       execution.failureRecorded = this.#recordLater(execution, error);
     }
     throw error;
@@ -355,15 +358,15 @@ class ExecutionOutcomes {
     this.#results.delete(execution.id);
   }
 
-  /** When the session ends first, whoever opens it next finds that it has not ended. */
+  /** If the session closes first, the next server finds an execution without an end, and marks it as interrupted. */
   async #recordLater(execution: ServerExecution, error: CellaError): Promise<void> {
     while (!this.#parts.closed()) {
       await delay(RETRY_MS, undefined, { ref: false });
-      const told = await this.#recordFailure(execution, error).then(
+      const recorded = await this.#recordFailure(execution, error).then(
         () => true,
-        () => false, // storage still does not work
+        () => false, // storage still fails
       );
-      if (told) return;
+      if (recorded) return;
     }
   }
 }
@@ -381,7 +384,7 @@ interface InputAnswer {
 
 export class PendingInputs {
   readonly #log: SessionLog;
-  /** The execution that asks, by the number of the question. */
+  /** The execution that waits, by the number of its request. */
   readonly #pending = new Map<number, string>();
 
   constructor(writer: SessionLog) {
@@ -392,7 +395,7 @@ export class PendingInputs {
     this.#pending.set(id, execution);
   }
 
-  /** `reply` gives it to the kernel, which refuses what it no longer waits for. */
+  /** `reply` passes it to the kernel, which rejects answers that it no longer waits for. */
   async reply(
     session: Session | undefined,
     id: number,
@@ -403,7 +406,7 @@ export class PendingInputs {
     if (execution === undefined || !session) {
       throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
     }
-    // Before anything is waited for: a second answer finds nothing.
+    // Before the first await: a second answer must find nothing.
     this.#pending.delete(id);
     await reply(session);
     await this.#log.write({
@@ -413,7 +416,7 @@ export class PendingInputs {
     });
   }
 
-  /** The cell is over: nobody waits for these any more. */
+  /** The cell has ended: its pending inputs are logged as unanswered. */
   end(execution: string): void {
     for (const [id, asker] of this.#pending) {
       if (asker !== execution) continue;

@@ -2,10 +2,10 @@
 
 import type { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
+import type { AgentInfo } from '../../protocol/kernel-state.ts';
+import { parseOptions } from '../../protocol/parse.ts';
 import { type SessionInfo, type SessionPage, SessionQuery } from '../../protocol/session-info.ts';
-import type { AgentInfo } from '../../session/api.ts';
 import { listAgents } from '../../session/kernel-list.ts';
-import { parseOptions } from '../../session/session-options.ts';
 import { agentKeyIn } from '../ids.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';
@@ -14,7 +14,7 @@ import type { SessionManagerOptions } from './session-manager-options.ts';
 import type { SessionServices } from './session-services.ts';
 import type { Viewer } from './session-types.ts';
 
-/** How many sessions one page looks through for those that are asked for. */
+/** How many sessions one page looks through. */
 const MAX_SCANNED = 2000;
 
 export class SessionListing {
@@ -22,7 +22,7 @@ export class SessionListing {
   readonly #open: OpenSessions;
   readonly #elsewhere: SessionManagerOptions['elsewhere'];
 
-  /** `elsewhere` tells what sessions of other servers do. */
+  /** `elsewhere`: the states of sessions on other servers. */
   constructor(definitions: SessionDefinitions, open: OpenSessions, elsewhere: SessionManagerOptions['elsewhere']) {
     this.#definitions = definitions;
     this.#open = open;
@@ -53,7 +53,7 @@ export class SessionListing {
     return { sessions };
   }
 
-  /** Those of a user whose kernel lives, here or elsewhere, or which are named. */
+  /** The user's sessions with a live kernel, on any server, and the named ones. */
   async live(ownerId: string, named: Iterable<string> = []): Promise<SessionInfo[]> {
     const others = await this.#elsewhere?.();
     const ids = new Set([...this.#open.ids, ...(others?.keys() ?? []), ...named]);
@@ -61,7 +61,7 @@ export class SessionListing {
     for await (const id of inSlices(ids)) {
       const hosted = await this.#open.find(id);
       if (hosted && hosted.definition.ownerId !== ownerId) continue;
-      const definition = hosted?.definition ?? (await this.#definitions.get(id).catch(() => undefined)); // it is gone
+      const definition = hosted?.definition ?? (await this.#definitions.get(id).catch(() => undefined)); // deleted meanwhile
       if (definition?.ownerId === ownerId) live.push(await this.describe(definition, others?.get(id)));
     }
     return live;
@@ -75,13 +75,13 @@ export class SessionListing {
     return forks;
   }
 
-  /** `state` is what is known of it elsewhere. */
+  /** `state`: as another server reports it. */
   async describe(definition: SessionDefinition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
     const hosted = await this.#open.find(definition.id);
     return toSessionInfo(definition, hosted ?? { state, queued: 0 });
   }
 
-  /** Without looking at those of others where it is known whose they are, or who wants to see them. */
+  /** Reads only those of one user, or those that one viewer may see, if that is known. */
   async *#definitionsFor(
     { ownerId, agentKey }: SessionQuery,
     after: string | undefined,
@@ -123,7 +123,7 @@ export async function listUserKernels(
   for (const hosted of open) {
     if (hosted.definition.ownerId !== ownerId) continue;
     const now = await hosted.kernelState();
-    // What nobody has used is not there yet.
+    // A session that was never used has no record yet.
     if (!now || (now.executions === 0 && !agents.has(now.key))) continue;
     const { key, state, executions } = now;
     const known = agents.get(key) ?? { agentKey: key, idleMs: 0 };
@@ -138,7 +138,7 @@ export async function listUserKernels(
 
 type StoredKernel = Omit<AgentInfo, 'state' | 'executions'>;
 
-/** A kernel that sleeps has none. */
+/** A hibernated kernel has none. */
 function withoutProcess({ pid, memoryBytes, ...known }: StoredKernel, state: AgentInfo['state']): StoredKernel {
   if (state === 'hibernated') return known;
   return { ...known, ...(pid === undefined ? {} : { pid }), ...(memoryBytes === undefined ? {} : { memoryBytes }) };

@@ -6,14 +6,14 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 
-/** By this name others know that a server has it, which can be asked, and not just any process. */
+/** This name tells others that a server has the lock, which can be asked, not another process. */
 const COMMAND = 'cella serve';
-/** How long this server's own upkeep may have it. */
+/** How long this server's own maintenance may hold it. */
 const OWN_LOCK_WAIT_MS = 30_000;
-/** When it is worth to ask again. */
+/** When a retry is worthwhile. */
 const RETRY_AFTER_MS = 1000;
 
-/** `SESSION_ELSEWHERE` where another server has it, and `AGENT_BUSY` where another process does. */
+/** Throws `SESSION_ELSEWHERE` if another server has it, `AGENT_BUSY` if another process does. */
 export async function acquireSession({ locks }: Pick<Storage, 'locks'>, key: string, waitMs = 0): Promise<Lock> {
   try {
     const ours = (await locks.holder(key))?.id === locks.id;
@@ -29,12 +29,12 @@ export function ownedElsewhere(holder: Readonly<Record<string, unknown>> = {}, h
   return new CellaError('SESSION_ELSEWHERE', message, { details: { ...holder, retryAfterMs: RETRY_AFTER_MS } });
 }
 
-/** Whether somebody else has it, and looks after it. */
+/** Whether another server or process has it. */
 export function isHeldByOther(error: unknown): boolean {
   return error instanceof CellaError && (error.code === 'SESSION_ELSEWHERE' || error.code === 'AGENT_BUSY');
 }
 
-/** It may be ours, and may be another's: nothing begins until that is known. */
+/** Nothing starts until it is known who holds the lock. */
 export function ownershipUncertain(): CellaError {
   const message = 'Storage has not answered for so long that another server may have this session by now.';
   return new CellaError('STORAGE_UNREACHABLE', message, { details: { retryAfterMs: RETRY_AFTER_MS } });

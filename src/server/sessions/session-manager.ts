@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { removeDiscarded } from '../../environments/files/remove-tree.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { AgentInfo } from '../../protocol/kernel-state.ts';
 import type {
   NewFork,
   NewSession,
@@ -12,7 +13,6 @@ import type {
   SessionPage,
   SessionQuery,
 } from '../../protocol/session-info.ts';
-import type { AgentInfo } from '../../session/api.ts';
 import { KernelPool } from '../../session/kernel-pool.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import { sessionNotFound } from '../access/authorization.ts';
@@ -31,13 +31,13 @@ import { type Counters, newCounters, type SessionServices } from './session-serv
 import type * as contract from './session-types.ts';
 import { UserNamespaces } from './user-namespaces.ts';
 
-/** How long a kernel has to tell what memory it takes. */
+/** How long a kernel may take to report its memory. */
 const MEASURE_MS = 1_000;
-/** After something that was left could not be cleared. */
+/** The pause before leftovers are cleared again. */
 const CLEAR_RETRY_MS = 60_000;
-/** Whoever closes a host does not wait longer for what is being cleared. */
+/** How long `close` waits for leftovers that are being cleared. */
 const LONGEST_CLEARING_MS = 5_000;
-/** Of sessions that could not be saved, in a message. */
+/** Sessions named in an error message. */
 const MAX_NAMED = 10;
 
 export class SessionManager implements AsyncDisposable {
@@ -73,9 +73,7 @@ export class SessionManager implements AsyncDisposable {
       dataDir,
       session,
       ...limits,
-      idleTtlMs,
-      // Kernels are put to sleep here, where it is known what still goes on.
-      pool: new KernelPool({ ...pool, idleTtlMs: 0, reservedKeys: true, session: { ...session, dataDir, storage } }),
+      pool: new KernelPool({ ...pool, idleTtlMs, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
       refetch: async (definition) => await this.#recorded(await this.#definitions.refetch(definition)),
@@ -113,23 +111,23 @@ export class SessionManager implements AsyncDisposable {
     });
   }
 
-  /** Finishes what the server before this one has left half done. */
+  /** Finishes in the background what the previous server left unfinished. */
   static async open(options: SessionManagerOptions): Promise<SessionManager> {
     const host = new SessionManager(options);
-    // In the background: nothing that code has left keeps a server from starting, or makes anybody wait.
+    // In the background: leftovers must not delay the start of the server.
     host.#clearing = host.#clearLeftovers();
     host.#retentionTimer.start();
     return host;
   }
 
-  /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
+  /** Returns the user's session of this key if it exists with the same options; throws `SESSION_CONFLICT` if they differ. */
   create(ownerId: string, wanted: NewSession): Promise<CreatedSession> {
     return this.#creations.create(ownerId, wanted);
   }
 
   /**
-   * Oldest first; those alone that `visible` allows. One call looks through a bounded number of sessions: a page may be
-   * short, or empty, and `next` says where to go on. `viewer`: only those that may be visible to them are looked at.
+   * Oldest first, only those that `visible` allows. One call looks through a bounded number of sessions: a page may be
+   * short or empty, and `next` says where to continue. `viewer`: only sessions that they may see are read.
    */
   list(
     query: SessionQuery,
@@ -139,17 +137,17 @@ export class SessionManager implements AsyncDisposable {
     return this.#listing.list(query, visible, viewer);
   }
 
-  /** Of all users together. */
+  /** Of all users. */
   count(): Promise<number> {
     return this.#definitions.count();
   }
 
-  /** Those made from this one, and not from its forks. */
+  /** Its direct forks. */
   forksOf(id: string): Promise<SessionInfo[]> {
     return this.#listing.forksOf(id);
   }
 
-  /** Those of a user that are open on some server, and those that are named; their state says whether a kernel lives. */
+  /** The user's sessions that are open on any server, and the named ones. */
   liveOf(ownerId: string, named?: Iterable<string>): Promise<SessionInfo[]> {
     return this.#listing.live(ownerId, named);
   }
@@ -175,59 +173,59 @@ export class SessionManager implements AsyncDisposable {
     return await hosted.info();
   }
 
-  /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and at last the session. */
+  /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and last the session. */
   delete(id: string): Promise<void> {
     return this.#deletions.delete(id);
   }
 
-  /** Another session of this owner with the same memory, in the same workspace. */
+  /** Another session of this user with the same memory, in the same workspace. */
   async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     return await (await this.#creations.fork(id, ownerId, wanted)).info();
   }
 
-  /** From here on, the code of a fork of somebody else's session uses what is its owner's. Who may is checked before. */
+  /** From now on, the code of a fork of another user's session may use what belongs to its own user. */
   async confirm(id: string, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
     const { unconfirmed } = await this.#definitions.get(id);
     const hosted = await this.#open.get(id);
     if (!unconfirmed) return await hosted.info();
-    // It leaves the sandbox that it shares with its parent, whose code could do what it likes to its kernel there.
+    // It leaves the sandbox that it shares with its parent, whose code could change its kernel there.
     await hosted.leaveSharedEnvironment();
     const confirmed = ({ unconfirmed: _, ...there }: SessionDefinition): SessionDefinition => ({
       ...there,
       updatedAt: Date.now(),
     });
     await hosted.applyDefinition(() => this.#definitions.update(id, confirmed, hosted.storage.documents));
-    await hosted.refreshPackages().catch(() => {}); // it is confirmed: its kernels have them when it is opened again
+    await hosted.refreshPackages().catch(() => {}); // it is confirmed; its next kernel has them
     await hosted.logStateChange('confirmed', { by });
     return await hosted.info();
   }
 
-  /** Deletes skills, artifacts and deps of a user whose sessions are gone. Those of `local` stay: they are the operator's. */
+  /** Deletes skills, artifacts and deps of a user whose sessions are deleted. Those of `local` stay: they are the operator's. */
   async deleteUserData(ownerId: string): Promise<void> {
     if (isLocalUser(ownerId)) return;
     await this.rulesOf(ownerId).deleteAll();
     await this.#services.storage.deleteScope(ownerId);
   }
 
-  /** What a user has allowed for good. */
+  /** The user's permanent permission rules. */
   rulesOf(user: string): PermissionRuleStore {
     return new PermissionRuleStore(this.#services.storage.documents, { user });
   }
 
   async open(id: string): Promise<ServerSession> {
-    // While the server ends, what runs may still be answered, interrupted and followed.
+    // During shutdown, what runs can still be answered, interrupted and followed.
     if (!this.#open.has(id)) this.#checkRunning();
     return await this.#open.get(id);
   }
 
-  /** Tools, skills, artifacts and packages of a user, to be looked at: by way of the session where it is in use. Wakes no kernel. */
+  /** Tools, skills, artifacts and packages of a user, through the session if it is open. Starts no kernel. */
   async namespaces(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
     const hosted = await this.#open.find(sessionId);
     return hosted?.namespaces ?? (await this.#namespaces.of(ownerId));
   }
 
-  /** By the id of its locks: which other server has it. Undefined where this one has it, or nobody. */
+  /** The other server that owns it, by the id of its locks. Undefined if this server owns it, or none does. */
   async owningServer({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
     if (this.#open.has(id)) return undefined;
     const { locks } = this.#services.storage;
@@ -235,14 +233,14 @@ export class SessionManager implements AsyncDisposable {
     return holder?.id === locks.id ? undefined : holder?.id;
   }
 
-  /** The sessions of this server that have a live kernel, and what it does. */
+  /** The sessions of this server with a live kernel, and its state. */
   async live(): Promise<Record<string, 'idle' | 'running'>> {
     const states = (await this.#open.all()).map(({ id, state }) => [id, state] as const);
     return Object.fromEntries(states.flatMap(([id, state]) => (state === 'hibernated' ? [] : [[id, state]])));
   }
 
   /**
-   * No new work from here on (`SERVER_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
+   * No new work from now on (`SERVER_STOPPING`). What runs is interrupted after `graceMs`. Kernels are saved,
    * and every reader of events ends with `SERVER_STOPPING`.
    */
   async drain(graceMs: number): Promise<void> {
@@ -265,14 +263,14 @@ export class SessionManager implements AsyncDisposable {
     };
   }
 
-  /** Private memory of all live kernels, in bytes. Those that do not tell within a second are left out. */
+  /** Private memory of all live kernels, in bytes. Kernels that do not answer within a second are left out. */
   kernelMemory(): Promise<number> {
     return this.#services.pool.memory(MEASURE_MS);
   }
 
-  /** Tells from here on how each execution ended, and how long it took since its turn came. */
-  onEnded(told: (ending: string, ms: number) => void): void {
-    this.#counters.onEnded = told;
+  /** From now on, calls back with how each execution ended, and how long it ran. */
+  onEnded(callback: (ending: string, ms: number) => void): void {
+    this.#counters.onEnded = callback;
   }
 
   /** As `drain(0)`. May be called again. */
@@ -284,12 +282,12 @@ export class SessionManager implements AsyncDisposable {
     await this.close();
   }
 
-  /** Every agent of this owner, those without a session too. */
+  /** The kernels of this user, also those without a session. */
   async agents(ownerId: string): Promise<readonly AgentInfo[]> {
     return await listUserKernels(this.#services, ownerId, await this.#open.all());
   }
 
-  /** Has the live kernels of this owner find the packages as they are configured now. */
+  /** Makes the live kernels of this user use the packages as they are configured now. */
   async refreshPackages(ownerId: string): Promise<void> {
     const mine = (await this.#open.all()).filter(({ definition }) => definition.ownerId === ownerId);
     await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them
@@ -309,14 +307,14 @@ export class SessionManager implements AsyncDisposable {
     const outcomes = await Promise.allSettled(hosted.map((one) => one.close()));
     await this.#namespaces[Symbol.asyncDispose]();
     await this.#services.pool.shutdown();
-    // What could not be made is taken away again while there is a storage.
+    // Failed creations are removed while storage is still open.
     await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);
     const failed = hosted.filter((_one, at) => outcomes[at]?.status === 'rejected');
     const reason = outcomes.find((outcome) => outcome.status === 'rejected')?.reason;
     if (failed.length > 0) throw notSaved(failed, reason);
   }
 
-  /** Tried again for as long as something fails. */
+  /** Repeated until nothing fails. */
   async #clearLeftovers(): Promise<void> {
     const { dataDir, onLeftover } = this.#services;
     const agents = join(dataDir, 'agents');
@@ -344,7 +342,7 @@ export class SessionManager implements AsyncDisposable {
     }, CLEAR_RETRY_MS).unref();
   }
 
-  /** Sessions of earlier versions have no record of their folders: it is made when they are opened. */
+  /** Sessions of earlier versions have no record of their folders: it is written when they are opened. */
   async #recorded(definition: SessionDefinition): Promise<SessionDefinition> {
     const { id, settings } = definition;
     if (definition.folderIds || (settings.cwd === undefined && typeof settings.sandbox !== 'object')) return definition;

@@ -21,37 +21,35 @@ export interface SessionServices {
   readonly pool: KernelPool;
   readonly storage: Storage;
   readonly dataDir: string;
-  /** For every session, beneath its own settings. */
+  /** Defaults of every session. */
   readonly session: NonNullable<SessionManagerOptions['session']> & { readonly folderLinks: 'refused' };
-  /** Where others share the storage, and not the data folder. */
+  /** Set if other servers share the storage but not the data folder. */
   readonly leftovers: OrphanedFiles | undefined;
   readonly counters: Counters;
   readonly limits: RecordLimits;
   readonly requests: IdempotencyLimits;
   readonly retention: RetentionLimits;
-  /** Idle kernels are put to sleep after this long; 0 means never. */
-  readonly idleTtlMs: number;
-  /** Whether a result is flushed to the disk before it is told. */
+  /** Whether a result is flushed to disk before callers get it. */
   readonly flushResults: boolean;
-  /** How often retention is looked after. */
+  /** How often open sessions are trimmed. */
   readonly sweepEveryMs: number;
-  /** Sessions that nobody has used for this long are closed. */
+  /** Sessions are closed after this time without use. */
   readonly closeAfterMs: number;
-  /** Runs the turns of agents; undefined where this server has none. */
+  /** Runs the turns of agents; undefined if this server has none. */
   readonly agents: TurnRunner | undefined;
-  /** Whether the server is going down: nothing new begins. */
+  /** Whether the server is shutting down: nothing new starts. */
   readonly stopping: () => boolean;
-  /** Told of what earlier sessions have left and that could not be removed yet. */
+  /** Called for leftovers of earlier sessions that could not be removed. */
   readonly onLeftover: OnFailure;
-  /** A definition as it is by now; `NOT_FOUND` where it is gone meanwhile. */
+  /** The current version of a definition. Throws `NOT_FOUND` if it was deleted meanwhile. */
   readonly refetch: (definition: SessionDefinition) => Promise<SessionDefinition>;
-  /** What a kernel asks and tells its session. */
+  /** The callbacks of a session's kernels. */
   readonly kernelHooks: (definition: SessionDefinition) => KernelHooks;
-  /** Told of what the code of a session tried and was refused. */
+  /** Called for what the code of a session tried and was refused. */
   readonly refused: (definition: SessionDefinition, refusal: CodeRefusal) => void;
   readonly fork: (id: string, wanted: NewFork) => Promise<ServerSession>;
   readonly delete: (id: string) => Promise<void>;
-  /** Told of a session that another server has taken over. */
+  /** Called for a session that another server has taken over. */
   readonly onOwnershipLost: (session: ServerSession) => void;
 }
 
@@ -62,13 +60,13 @@ export interface Counters {
   readers: number;
   running: number;
   queued: number;
-  /** Kernels that somebody had reset or restarted. */
+  /** Kernels that were reset or restarted by a caller. */
   restarts: number;
-  /** By how they ended. */
+  /** By status. */
   readonly executions: Record<string, number>;
-  /** Of agents, by how they ended. */
+  /** Turns of agents, by status. */
   readonly turns: Record<string, number>;
-  /** Told of each execution that has ended, with the time since its turn came. */
+  /** Called for each execution that has ended, with the time that it ran. */
   onEnded: (ending: string, ms: number) => void;
 }
 

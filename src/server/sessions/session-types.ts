@@ -8,7 +8,7 @@ import type { PoolMetrics } from '../../session/kernel-pool.ts';
 export type { ServerSession } from './server-session.ts';
 export type { SessionManager } from './session-manager.ts';
 
-/** Somebody who sees their own sessions, and those shared with them or their role. */
+/** A user who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {
   readonly userId: string;
   readonly role: Role;
@@ -18,55 +18,40 @@ export interface ServerExecuteOptions {
   readonly timeoutMs?: number;
   readonly inputTimeoutMs?: number;
   readonly transaction?: TransactionPolicy;
-  /** The same text twice runs the code once: a retry waits for it, or gets what it gave. */
+  /** A retry with the same key waits for the first request, or gets its result. */
   readonly idempotencyKey?: string;
-  /** Stops the code: only for a caller who wants that when he goes. */
+  /** Stops the code when it aborts. */
   readonly signal?: AbortSignal;
-  /** The id of the user who asks. */
+  /** The id of the user. */
   readonly by?: string;
 }
 
-export interface AcceptedExecution {
-  readonly execution: string;
-  /** Whether another request with the same key has brought it. */
-  readonly joined: boolean;
-  /** The number of its `execution_started`, when its turn has come. */
+/** An execution that was accepted. It runs when its turn comes, in the order in which they were accepted. */
+export interface ExecutionHandle {
+  readonly id: string;
+  /** Whether an earlier request with the same Idempotency-Key started it. */
+  readonly replayed: boolean;
+  /** The sequence number of its `execution_started`, once its turn has come and the event is durable. */
   readonly started: Promise<number>;
-  readonly outcome: Promise<ExecutionOutcome>;
-}
-
-export interface StartedExecution {
-  readonly execution: string;
-  /** The number of its `execution_started`. */
-  readonly firstSeq: number;
-  /** Whether another request with the same key has started it. */
-  readonly joined: boolean;
-  readonly outcome: Promise<ExecutionOutcome>;
-}
-
-export interface ExecutionOutcome {
-  readonly execution: string;
-  readonly firstSeq: number;
-  /** Whether another request with the same key has run it. */
-  readonly joined: boolean;
-  readonly result: ExecutionResult;
+  /** Resolves when the end is durable. Exceptions in the code are results, not rejections. */
+  readonly outcome: Promise<ExecutionResult>;
 }
 
 export interface EventStreamOptions {
-  /** 0, the default, begins with the first that there is. */
+  /** 0, the default, starts with the oldest event. */
   readonly after?: number;
-  /** Events of this execution alone. */
+  /** Only events of this execution. */
   readonly execution?: string;
-  /** Events of this turn alone, to its end. */
+  /** Only events of this turn, to its end. */
   readonly turn?: string;
   readonly signal?: AbortSignal;
 }
 
 export interface OutputContent {
   readonly mediaType: string;
-  /** So far. */
+  /** Its size so far. */
   readonly bytes: number;
-  /** From `offset` to what there was when it was opened. */
+  /** From `offset` to its end at the time it was opened. */
   read(options?: { readonly offset?: number }): AsyncIterable<Uint8Array>;
 }
 
@@ -74,11 +59,11 @@ export interface SessionMetrics {
   readonly pool: PoolMetrics;
   readonly running: number;
   readonly queued: number;
-  /** Kernels that somebody had reset or restarted. */
+  /** Kernels that were reset or restarted by a caller. */
   readonly restarts: number;
-  /** By how they ended: a status, `failed` or `interrupted`. */
+  /** By status, or `failed` or `interrupted`. */
   readonly executions: Readonly<Record<string, number>>;
-  /** Of agents, by how they ended. */
+  /** Turns of agents, by status. */
   readonly turns: Readonly<Record<string, number>>;
   readonly events: number;
   readonly eventsLost: number;
@@ -86,12 +71,12 @@ export interface SessionMetrics {
   readonly readers: number;
 }
 
-/** How much of a log stays. */
+/** How much of a session's log is kept. */
 export interface RetentionLimits {
-  /** 0 means for ever, here and below. */
+  /** 0 means no limit, here and below. */
   readonly maxAgeMs: number;
   /** Of the events of one session, as JSON. */
   readonly maxBytes: number;
-  /** Of the files of one session with what was too large for an event. */
+  /** Of the output files of one session. */
   readonly maxFileBytes: number;
 }

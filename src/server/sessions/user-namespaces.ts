@@ -1,5 +1,6 @@
 /** The storage and the four namespaces as one user has them, without a kernel. They stay open for a while after use. */
 
+import { RefCounted } from '../../lib/ref-counted.ts';
 import { type OpenedNamespaces, openNamespaces } from '../../session/session-namespaces.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { OverlayTextStore, ScopedStorage } from '../../storage/views.ts';
@@ -9,69 +10,36 @@ import type { SessionServices } from './session-services.ts';
 type UserNamespacesServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
 
 const KEEP_OPEN_MS = 10_000;
-/** Of users at a time; those that are in use are never closed. */
+/** Users whose namespaces stay open; those in use are never closed. */
 const MAX_OPEN = 32;
-
-interface OpenEntry {
-  readonly opened: Promise<OpenedNamespaces>;
-  users: number;
-  timer: NodeJS.Timeout | undefined;
-}
 
 export class UserNamespaces implements AsyncDisposable {
   readonly #services: UserNamespacesServices;
-  /** By user, the one that was used last at the end. */
-  readonly #open = new Map<string, OpenEntry>();
+  /** By user. */
+  readonly #open = new RefCounted<Promise<OpenedNamespaces>>({
+    idleMs: KEEP_OPEN_MS,
+    maxOpen: MAX_OPEN,
+    close: async (opening) => await (await opening.catch(() => undefined))?.[Symbol.asyncDispose](),
+  });
 
-  constructor(place: UserNamespacesServices) {
-    this.#services = place;
+  constructor(services: UserNamespacesServices) {
+    this.#services = services;
   }
 
-  /** To be disposed of by whoever asks. */
+  /** The caller disposes of it. */
   async of(ownerId: string): Promise<OpenedNamespaces> {
-    const kept = this.#open.get(ownerId) ?? {
-      opened: openUserNamespaces(this.#services, ownerId),
-      users: 0,
-      timer: undefined,
-    };
-    clearTimeout(kept.timer);
-    kept.users += 1;
-    this.#open.delete(ownerId);
-    this.#open.set(ownerId, kept);
-    let given = false;
-    const giveBack = async () => {
-      if (given) return;
-      given = true;
-      kept.users -= 1;
-      await this.#closeLater(ownerId, kept);
-    };
+    const { resource, release } = this.#open.acquire(ownerId, () => openUserNamespaces(this.#services, ownerId));
     try {
-      const { tools, skills, artifacts, deps } = await kept.opened;
-      return { tools, skills, artifacts, deps, [Symbol.asyncDispose]: giveBack };
+      const { tools, skills, artifacts, deps } = await resource;
+      return { tools, skills, artifacts, deps, [Symbol.asyncDispose]: async () => release() };
     } catch (error) {
-      if (this.#open.get(ownerId) === kept) this.#open.delete(ownerId);
+      this.#open.forget(ownerId, resource);
       throw error;
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#open.keys()].map((ownerId) => this.#close(ownerId)));
-  }
-
-  async #closeLater(ownerId: string, kept: OpenEntry): Promise<void> {
-    if (kept.users > 0) return;
-    kept.timer = setTimeout(() => void this.#close(ownerId), KEEP_OPEN_MS).unref();
-    if (this.#open.size <= MAX_OPEN) return;
-    const [oldest] = [...this.#open].find(([, { users }]) => users === 0) ?? [];
-    if (oldest !== undefined) await this.#close(oldest);
-  }
-
-  async #close(ownerId: string): Promise<void> {
-    const kept = this.#open.get(ownerId);
-    this.#open.delete(ownerId);
-    clearTimeout(kept?.timer);
-    // One that could not be opened has told whoever waited for it.
-    await (await kept?.opened.catch(() => undefined))?.[Symbol.asyncDispose]();
+    await this.#open.closeAll();
   }
 }
 
@@ -98,7 +66,7 @@ export function userStorage(storage: Storage, ownerId: string): Storage {
   return new ScopedStorage(storage, ownerId, { skills: layered, artifacts, deps }, again);
 }
 
-/** How much a user keeps in it, beside what its sessions do. */
+/** What a user stores in it, without their sessions. */
 export async function userStoredBytes(storage: Storage, ownerId: string): Promise<number> {
   const { artifacts, skills } = isLocalUser(ownerId) ? storage : storage.scope(ownerId);
   const sizes = [

@@ -9,7 +9,6 @@ import type { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnInfo, Tur
 import type { NewPermission, PermissionResult } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import type { PromptRequest } from './session-turns.ts';
-import type { TurnRecord } from './turn-records.ts';
 
 /** A permission request of an agent. The turn adds the user. */
 export type TurnPermissionRequest = Omit<NewPermission, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
@@ -58,7 +57,7 @@ type TurnStopReason =
 
 export class SessionTurn {
   readonly request: PromptRequest;
-  record: TurnRecord;
+  record: TurnInfo;
   /** Set if it was stopped while it was queued. */
   cancelled: Promise<void> | undefined;
   readonly #started = Promise.withResolvers<number>();
@@ -67,7 +66,7 @@ export class SessionTurn {
   readonly #aborting: Disposable;
   #reason: TurnStopReason | undefined;
 
-  constructor(request: PromptRequest, record: TurnRecord) {
+  constructor(request: PromptRequest, record: TurnInfo) {
     this.request = request;
     this.record = record;
     // Callers may ignore either promise.

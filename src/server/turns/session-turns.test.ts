@@ -3,13 +3,18 @@ import { expect, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { DocumentPage, DocumentStore } from '../../storage/contract.ts';
+import type { OutputFiles } from '../events/output-files.ts';
+import { IdempotencyStore } from '../sessions/idempotency.ts';
 import { SessionTurns, type SessionTurnsParts } from './session-turns.ts';
 
-/** Documents in memory. `looked` is told of each list, and of how much is in it, before that is given. */
-function memory(looked: (found: number) => Promise<void> = async () => {}) {
+/** Documents in memory. `beforeGet` is awaited before each read. */
+function memory(beforeGet: () => Promise<void> = async () => {}) {
   const kept = new Map<string, unknown>();
   const documents: DocumentStore = {
-    get: async (_collection, id) => (kept.has(id) ? { id, revision: 1, value: kept.get(id) } : undefined),
+    get: async (_collection, id) => {
+      await beforeGet();
+      return kept.has(id) ? { id, revision: 1, value: kept.get(id) } : undefined;
+    },
     put: async (_collection, id, value) => {
       kept.set(id, value);
       return 1;
@@ -18,7 +23,6 @@ function memory(looked: (found: number) => Promise<void> = async () => {}) {
     count: async () => kept.size,
     list: async (): Promise<DocumentPage> => {
       const page = [...kept].map(([id, value]) => ({ id, revision: 1, value }));
-      await looked(page.length);
       return { documents: page, damaged: [] };
     },
   };
@@ -35,10 +39,12 @@ function turnsOn(
     await work();
     return { status: 'completed' };
   };
+  const id = 'ses_0000000000000001';
   const parts = {
-    session: { id: 'ses_0000000000000001', info: async () => ({}) },
+    session: { id, info: async () => ({}) },
     key: 'a',
     storage: { documents, transcripts: {} },
+    requests: new IdempotencyStore(documents, {} as OutputFiles, id, { maxAgeMs: 60_000, maxCount: 10 }),
     permissions: { cancelOf: async () => {}, cancelOrphaned: async () => {} },
     writer: { write, full: false },
     outputs: {},
@@ -54,9 +60,9 @@ function turnsOn(
 
 test('of two prompts with one key at once, one is run, however long storage takes for the other', async () => {
   const over = Promise.withResolvers<void>();
-  let looks = 0;
-  const { documents, kept } = memory(async (found) => {
-    if (found === 0 && ++looks === 2) await over.promise;
+  let reads = 0;
+  const { documents, kept } = memory(async () => {
+    if (++reads === 2) await over.promise;
   });
   const turns = turnsOn(documents, async () => 1);
   const wish = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
@@ -64,10 +70,25 @@ test('of two prompts with one key at once, one is run, however long storage take
   await Promise.race(both.map(async (one) => (await one).ended));
   over.resolve();
   const [first, second] = await Promise.all(both);
-  expect([first?.joined, second?.joined].sort()).toEqual([false, true]);
+  expect([first?.replayed, second?.replayed].sort()).toEqual([false, true]);
   expect(second?.turn).toBe(first?.turn);
   await turns.idle();
-  expect(kept.size).toBe(1);
+  expect([...kept.keys()].filter((id) => id.includes('/trn_'))).toHaveLength(1);
+});
+
+test('a retry after the turn has ended gets that turn; the same key for another prompt is a conflict', async () => {
+  const { documents, kept } = memory();
+  const request = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
+  const turns = turnsOn(documents, async () => 1);
+  const { turn, ended } = await turns.prompt(request);
+  await ended;
+  await turns.idle();
+  // Another server that finds the session in storage.
+  const next = turnsOn(documents, async () => 1);
+  const again = await next.prompt(request);
+  expect(again).toMatchObject({ turn, replayed: true, info: { status: 'completed' } });
+  await expect(next.prompt({ ...request, prompt: 'other' })).rejects.toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' });
+  expect([...kept.keys()].filter((id) => id.includes('/trn_'))).toHaveLength(1);
 });
 
 test('a turn whose beginning cannot be written down has failed, and nobody finds it running', async () => {

@@ -14,12 +14,12 @@ import {
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../ids.ts';
 import { drainingError } from '../request-errors.ts';
-import { fingerprint, idempotencyName } from '../sessions/idempotency.ts';
+import { fingerprint, type IdempotencyStore, IdempotentRequests } from '../sessions/idempotency.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './session-turn.ts';
 import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
 import { truncate } from './turn-recorder.ts';
-import { StoredTranscripts, type TurnRecord, TurnRecords, toTurnInfo } from './turn-records.ts';
+import { StoredTranscripts, TurnRecords } from './turn-records.ts';
 
 /** A prompt as the caller sends it. */
 export interface PromptRequest {
@@ -41,8 +41,8 @@ export interface PromptRequest {
 
 interface AcceptedTurn {
   readonly turn: string;
-  /** Whether an earlier request with the same idempotency key created it. */
-  readonly joined: boolean;
+  /** Whether an earlier request with the same Idempotency-Key created it. */
+  readonly replayed: boolean;
   /** As it was accepted. */
   readonly info: TurnInfo;
   /** The sequence number of `turn_started`. Rejects if the turn never starts. */
@@ -84,21 +84,18 @@ export interface SessionTurnsParts extends Omit<TurnExecutorParts, 'records' | '
   /** The key of its transcripts in storage. */
   readonly key: string;
   readonly storage: Pick<Storage, 'documents' | 'transcripts'>;
+  readonly requests: IdempotencyStore;
   readonly queueLimit: () => number;
   readonly stopping: () => boolean;
   /** Throws `FORK_UNCONFIRMED` if no agent may work in it yet. */
   readonly requireConfirmed: () => void;
 }
 
-/** The stored name of an Idempotency-Key, and a digest of its request. */
+/** The stored name of an Idempotency-Key, and the fingerprint of its request. */
 interface RequestKey {
-  readonly request?: string;
-  readonly asked?: string;
+  readonly name: string;
+  readonly asked: string;
 }
-
-type AdmittedTurn =
-  | { readonly known: SessionTurn; readonly isNew: true }
-  | { readonly known: SessionTurn | TurnRecord; readonly isNew: false };
 
 export class SessionTurns {
   readonly #parts: SessionTurnsParts;
@@ -106,8 +103,7 @@ export class SessionTurns {
   readonly #transcripts: StoredTranscripts;
   readonly #turns = new SerialQueue();
   readonly #live = new Map<string, SessionTurn>();
-  /** Requests that are being accepted, by their stored name. */
-  readonly #entering = new Map<string, Promise<AdmittedTurn>>();
+  readonly #keyed: IdempotentRequests<SessionTurn, TurnInfo>;
   readonly #executor: TurnExecutor;
   #closed: CellaError | undefined;
 
@@ -115,6 +111,7 @@ export class SessionTurns {
     this.#parts = parts;
     this.#records = new TurnRecords(parts.storage.documents, parts.session.id);
     this.#transcripts = new StoredTranscripts(parts.storage.transcripts, parts.key);
+    this.#keyed = new IdempotentRequests(parts.requests, 'prompt');
     const [records, transcripts] = [this.#records, this.#transcripts];
     this.#executor = new TurnExecutor({ ...parts, records, transcripts, isClosed: () => this.#closed !== undefined });
   }
@@ -128,16 +125,16 @@ export class SessionTurns {
     this.#checkOpen();
     this.#parts.requireConfirmed();
     if (!this.#parts.agents) throw noAgentsError();
-    if (options.idempotencyKey === undefined) return this.#accepted(await this.#accept(options, {}));
-    const request = idempotencyName(options.idempotencyKey);
+    if (options.idempotencyKey === undefined) return this.#toAccepted(await this.#accept(options));
     const { prompt, agent, mode, model, tools, timeoutMs, profile } = options;
     const asked = fingerprint(prompt, agent, mode, model, tools, timeoutMs, profile?.name);
-    // Synchronous: of two requests with one key, the second joins the first.
-    const before = this.#entering.get(request);
-    const entering = before ?? this.#enter(options, { request, asked }).finally(() => this.#entering.delete(request));
-    if (!before) this.#entering.set(request, entering);
-    const { known, isNew } = await entering;
-    return !before && isNew ? this.#accepted(known) : toJoinedTurn(known, asked, this.#ahead(known.id));
+    const submitted = await this.#keyed.submit(options.idempotencyKey, {
+      fingerprint: asked,
+      replay: async (record) => await this.#findStarted(record.turn),
+      start: (name) => this.#accept(options, { name, asked }),
+      ended: (turn) => turn.ended,
+    });
+    return 'live' in submitted ? this.#toAccepted(submitted.live, submitted.replayed) : fromRecord(submitted.ended);
   }
 
   /** Starts a runner for a prompt that is about to come. True if one runs or starts. Rejects if a turn could only fail. */
@@ -164,7 +161,7 @@ export class SessionTurns {
 
   async get(turn: string) {
     const live = this.#live.get(turn);
-    return live ? liveInfo(live, this.#ahead(turn)) : toTurnInfo(await this.#records.get(turn));
+    return live ? liveInfo(live, this.#ahead(turn)) : await this.#records.get(turn);
   }
 
   /** Newest first. */
@@ -211,17 +208,13 @@ export class SessionTurns {
     await this.#records.remove();
   }
 
-  /** The turn that this key created before, or a new one. */
-  async #enter(options: PromptRequest, request: Required<RequestKey>): Promise<AdmittedTurn> {
-    const live = [...this.#live.values()].find(({ record }) => record.request === request.request);
-    if (live) return { known: live, isNew: false };
-    const known = await this.#records.byRequest(request.request);
-    // A turn that never started may start now.
-    if (known && isTurnOver(known) && known.firstSeq !== undefined) return { known, isNew: false };
-    return { known: await this.#accept(options, request), isNew: true };
+  /** The record of a turn that has ended. A turn that never started may start again. */
+  async #findStarted(turn: string | undefined): Promise<TurnInfo | undefined> {
+    const record = turn === undefined ? undefined : await this.#records.find(turn);
+    return record && isTurnOver(record) && record.firstSeq !== undefined ? record : undefined;
   }
 
-  async #accept(options: PromptRequest, request: RequestKey): Promise<SessionTurn> {
+  async #accept(options: PromptRequest, request?: RequestKey): Promise<SessionTurn> {
     const waiting = this.#live.size;
     if (waiting > 0 && options.onBusy === 'refuse') throw turnRunning(this.running);
     if (waiting > this.#parts.queueLimit()) {
@@ -239,13 +232,13 @@ export class SessionTurns {
       by: options.by,
       status: 'queued',
       queuedAt: Date.now(),
-      ...request,
     });
     // Synchronous, so that later requests see it.
     this.#live.set(id, turn);
     try {
       if (options.agent === undefined) await this.#useLastAgent(turn);
       await this.#parts.agents?.checkCanRun({ agent: turn.record.agent, userId: options.by });
+      if (request) await this.#parts.requests.put(request.name, { turn: id, asked: request.asked, at: Date.now() });
       await this.#records.add(turn.record);
       await this.#logQueued(id);
       this.#checkOpen();
@@ -261,8 +254,9 @@ export class SessionTurns {
     return turn;
   }
 
-  #accepted(turn: SessionTurn): AcceptedTurn {
-    return toAcceptedTurn(turn, this.#ahead(turn.id));
+  #toAccepted(turn: SessionTurn, replayed = false): AcceptedTurn {
+    const { id, started, ended } = turn;
+    return { turn: id, replayed, info: liveInfo(turn, this.#ahead(id)), started, ended };
   }
 
   /** How many turns are before it. */
@@ -298,7 +292,7 @@ export class SessionTurns {
       .finish(turn, resultOfFailure(undefined, turn.reason ?? { kind: 'closing' }))
       .then(() => {
         this.#live.delete(turn.id);
-        turn.end(toTurnInfo(turn.record));
+        turn.end(turn.record);
       });
     return turn.cancelled;
   }
@@ -309,36 +303,19 @@ export class SessionTurns {
   }
 }
 
-function toAcceptedTurn(turn: SessionTurn, ahead: number, isJoined = false): AcceptedTurn {
-  const { id, started, ended } = turn;
-  return { turn: id, joined: isJoined, info: liveInfo(turn, ahead), started, ended };
-}
-
 /** `ahead`: how many turns are before it. */
 function liveInfo({ record }: SessionTurn, ahead: number): TurnInfo {
-  return { ...toTurnInfo(record), ...(record.status === 'queued' ? { ahead } : {}) };
+  return { ...record, ...(record.status === 'queued' ? { ahead } : {}) };
 }
 
-/** `known`: the turn of the same key. Throws `IDEMPOTENCY_CONFLICT` if its request was another. */
-function toJoinedTurn(known: SessionTurn | TurnRecord, asked: string, ahead: number): AcceptedTurn {
-  const isLive = known instanceof SessionTurn;
-  if ((isLive ? known.record : known).asked !== asked) throw idempotencyConflict();
-  return isLive ? toAcceptedTurn(known, ahead, true) : fromRecord(known);
-}
-
-function fromRecord(record: TurnRecord): AcceptedTurn {
-  const info = toTurnInfo(record);
+function fromRecord(info: TurnInfo): AcceptedTurn {
   return {
-    turn: record.id,
-    joined: true,
+    turn: info.id,
+    replayed: true,
     info,
-    started: Promise.resolve(record.firstSeq ?? 0),
+    started: Promise.resolve(info.firstSeq ?? 0),
     ended: Promise.resolve(info),
   };
-}
-
-function idempotencyConflict(): CellaError {
-  return new CellaError('IDEMPOTENCY_CONFLICT', 'This Idempotency-Key came with another request before.');
 }
 
 function turnRunning(turn: string | undefined): CellaError {

@@ -1,7 +1,7 @@
 /** Runs one turn from its start to its one end. Both are durable, also if the runner or, for a while, storage fails. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TurnStatus } from '../../protocol/turn.ts';
+import type { TurnInfo, TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/session-permissions.ts';
@@ -16,7 +16,7 @@ import {
 } from './session-turn.ts';
 import type { TurnRunner } from './session-turns.ts';
 import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';
-import { endedEvent, type StoredTranscripts, type TurnRecord, type TurnRecords, toTurnInfo } from './turn-records.ts';
+import { endedEvent, type StoredTranscripts, type TurnRecords } from './turn-records.ts';
 
 /** The pause before storage is tried again. */
 const AGAIN_MS = 500;
@@ -57,7 +57,7 @@ export class TurnExecutor {
       return await this.finish(turn, resultOfFailure(error, turn.reason));
     }
     await this.finish(turn, await this.#run(turn, events));
-    turn.end(toTurnInfo(turn.record));
+    turn.end(turn.record);
   }
 
   async #begin(turn: SessionTurn, events: TurnRecorder): Promise<void> {
@@ -151,7 +151,7 @@ export class TurnExecutor {
     }
   }
 
-  async #update(turn: SessionTurn, facts: Partial<TurnRecord>): Promise<void> {
+  async #update(turn: SessionTurn, facts: Partial<TurnInfo>): Promise<void> {
     turn.record = { ...turn.record, ...facts };
     await this.#parts.records.put(turn.record);
   }

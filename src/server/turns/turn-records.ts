@@ -1,6 +1,5 @@
 /** The turns of a session in storage: records, transcripts, recovery after a server has ended, and the conversation so far. */
 
-import { z } from 'zod';
 import { type Conversation, emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
@@ -18,30 +17,23 @@ const MOST_RECORDS = 1000;
 /** How many records may be added before old ones are deleted. */
 const SLACK = 100;
 
-const TurnRecord = TurnInfo.extend({
-  /** The stored name of its Idempotency-Key, if it had one, and a digest of the request. */
-  request: z.string().optional(),
-  asked: z.string().optional(),
-});
-export type TurnRecord = z.infer<typeof TurnRecord>;
-
 export class TurnRecords {
-  readonly #records: Collection<TurnRecord>;
+  readonly #records: Collection<TurnInfo>;
   readonly #sessionId: string;
   #since = 0;
 
   constructor(documents: DocumentStore, sessionId: string) {
-    this.#records = new Collection(documents, COLLECTION, TurnRecord);
+    this.#records = new Collection(documents, COLLECTION, TurnInfo);
     this.#sessionId = sessionId;
   }
 
   /** Durable when it resolves. */
-  async put(record: TurnRecord): Promise<void> {
+  async put(record: TurnInfo): Promise<void> {
     await this.#records.put(this.#id(record.id), record);
   }
 
   /** Adds a new record, and now and then deletes the oldest. */
-  async add(record: TurnRecord): Promise<void> {
+  async add(record: TurnInfo): Promise<void> {
     await this.put(record);
     if (++this.#since < SLACK) return;
     this.#since = 0;
@@ -49,18 +41,14 @@ export class TurnRecords {
     for (const id of ids.slice(0, Math.max(0, ids.length - MOST_RECORDS))) await this.delete(id);
   }
 
-  async find(turn: string): Promise<TurnRecord | undefined> {
+  async find(turn: string): Promise<TurnInfo | undefined> {
     return (await this.#records.tryGet(this.#id(turn)))?.value;
   }
 
-  async get(turn: string): Promise<TurnRecord> {
+  async get(turn: string): Promise<TurnInfo> {
     const record = await this.find(turn);
     if (record) return record;
     throw new CellaError('NOT_FOUND', `The session has no turn ${turn}, or it is no longer kept.`);
-  }
-
-  async byRequest(name: string): Promise<TurnRecord | undefined> {
-    return (await this.all()).findLast(({ request }) => request === name);
   }
 
   async page({
@@ -71,13 +59,13 @@ export class TurnRecords {
     readonly before?: string | undefined;
   }): Promise<TurnPage> {
     const older = (await this.all()).filter(({ id }) => before === undefined || id < before).toReversed();
-    const turns = older.slice(0, limit).map(toTurnInfo);
+    const turns = older.slice(0, limit);
     return { turns, ...(older.length > limit ? { next: turns.at(-1)?.id } : {}) };
   }
 
   /** Oldest first. */
-  async all(): Promise<TurnRecord[]> {
-    const records: TurnRecord[] = [];
+  async all(): Promise<TurnInfo[]> {
+    const records: TurnInfo[] = [];
     for await (const { value } of this.#records.all(this.#id(''))) records.push(value);
     return records;
   }
@@ -96,11 +84,6 @@ export class TurnRecords {
   }
 }
 
-/** Without the private fields. */
-export function toTurnInfo({ request, asked, ...info }: TurnRecord): TurnInfo {
-  return info;
-}
-
 /**
  * A record is finished before its `turn_ended` is written: what has not ended in its record has not ended in the log, and
  * what has may still be open there. Gives the events that the log lacks.
@@ -113,7 +96,7 @@ export async function recoverTurns(records: TurnRecords, position: LogState): Pr
       if (open.delete(record.id)) endings.push(endedEvent(record));
       continue;
     }
-    const ended: TurnRecord = {
+    const ended: TurnInfo = {
       ...record,
       status: 'interrupted',
       endedAt: Date.now(),
@@ -128,7 +111,7 @@ export async function recoverTurns(records: TurnRecords, position: LogState): Pr
   return endings;
 }
 
-export function endedEvent({ id, status, usage, error }: TurnRecord): SessionEventBody {
+export function endedEvent({ id, status, usage, error }: TurnInfo): SessionEventBody {
   return {
     type: 'turn_ended',
     turn: id,

@@ -2,8 +2,8 @@
 
 import { expect, it } from 'vitest';
 import type { AuditEntry } from '../../../src/protocol/access-models.ts';
+import { AgentKey } from '../../../src/protocol/session-info.ts';
 import { AUDIT_KEY } from '../../../src/server/access/audit-log.ts';
-import { AgentKey } from '../../../src/session/session-options.ts';
 import { collect, failureOf, type OpenStorage } from '../storage/samples.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './samples.ts';
 

@@ -94,7 +94,7 @@ test('a client that closes its side after its request gets no answer; its code r
     body: JSON.parse(body),
     headers: { 'idempotency-key': 'half' },
   });
-  expect(again).toMatchObject({ value: 7, joined: true });
+  expect(again).toMatchObject({ value: 7, replayed: true });
   expect(await ended()).toBe(1);
   await endInOrder(served);
 });

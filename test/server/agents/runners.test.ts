@@ -290,7 +290,7 @@ describe('a turn', () => {
     const both = await Promise.all([1, 2].map(() => prompt(daemon, id, 'plain', { headers })));
     const later = await prompt(daemon, id, 'plain', { headers });
     expect(new Set([...both, later].map(({ json }) => json.id)).size).toBe(1);
-    expect(later.json.joined).toBe(true);
+    expect(later.json.replayed).toBe(true);
     for (const [text, more] of [['count x'], ['plain', { tools: ['Read'] }]] as const) {
       expect(await prompt(daemon, id, text, { headers, ...more })).toMatchObject({ status: 409 });
     }

@@ -17,7 +17,7 @@ const codeOf = ({ json }: Answer): unknown => (json.error as { code?: string } |
 describe('execute', () => {
   it('answers with one JSON result, and keeps the names', async () => {
     const { id } = await daemon.session({ agentKey: 'json' });
-    expect(await daemon.run(id, 'print("a"); x = 41')).toMatchObject({ status: 'ok', stdout: 'a\n', joined: false });
+    expect(await daemon.run(id, 'print("a"); x = 41')).toMatchObject({ status: 'ok', stdout: 'a\n', replayed: false });
     expect(await daemon.run(id, 'x + 1')).toMatchObject({ status: 'ok', value: 42, repr: '42', number: 2 });
     expect(await daemon.run(id, '2**64')).toMatchObject({ value: { $int: '18446744073709551616' } });
     expect(await daemon.run(id, '1/0')).toMatchObject({ status: 'error', error: { name: 'ZeroDivisionError' } });

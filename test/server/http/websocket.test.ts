@@ -95,7 +95,7 @@ describe('a WebSocket', () => {
     using client = new Client(id);
     expect(await client.until(({ type }) => type === 'hello')).toMatchObject({ session: id });
     const started = await client.ask({ type: 'execute', id: 1, code: 'name = input("who? "); print(name)' });
-    expect(started.result).toMatchObject({ joined: false });
+    expect(started.result).toMatchObject({ replayed: false });
     const { id: request } = await client.until(({ type }) => type === 'input_request');
     await client.ask({ type: 'input', id: 2, request, text: 'Ada' });
     expect((await client.ask({ type: 'input', id: 3, request, text: 'Bob' })).error?.code).toBe('INPUT_NOT_PENDING');

@@ -20,6 +20,8 @@ for _ in range(30):
 open('file', 'w').close()
 os.chdir(here)`;
 
+import { execute } from '../../support/servers/executions.ts';
+
 /** Every file, but for those that hold rows or locks. */
 function filesIn({ dataDir }: Place): string[] {
   const all = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory());
@@ -66,7 +68,7 @@ test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', asy
   });
   const use = async (agentKey: string) => {
     const hosted = await host.open((await host.create(OWNER, { agentKey })).session.id);
-    await hosted.execute("open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
+    await execute(hosted, "open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
     const api = await hosted.api();
     await api.checkpoint({ name: 'c', durable: true });
     await storage.transcripts.put(`~${OWNER}/${agentKey}`, 'talk', { revision: 1, text: 'said' });
@@ -77,11 +79,11 @@ test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', asy
   const before = await everything();
   const gone = await use('goes');
   const fork = await host.fork(gone.id, OWNER, { agentKey: 'fork' });
-  await (await host.open(fork.id)).execute('y = 1');
+  await execute(await host.open(fork.id), 'y = 1');
   expect((await everything()).files.length).toBeGreaterThan(before.files.length);
-  expect((await gone.execute(DEEP)).result.status).toBe('ok');
+  expect((await execute(gone, DEEP)).result.status).toBe('ok');
   await host.delete(fork.id);
   await host.delete(gone.id);
   expect(await everything()).toEqual(before);
-  expect((await other.execute("open('f').read()")).result.value).toBe('x');
+  expect((await execute(other, "open('f').read()")).result.value).toBe('x');
 });

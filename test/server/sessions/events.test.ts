@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { resultFromWire } from '../../../src/protocol/execution-events.ts';
 import type { SessionEvent } from '../../../src/protocol/session-events.ts';
+import { execute, start } from '../../support/servers/executions.ts';
 import {
   collect,
   isEvent,
@@ -27,7 +28,8 @@ const ofExecution = (events: readonly SessionEvent[], execution: string) =>
 describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => {
   test('are in the log from their beginning to their one ending, and the result says the same', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    const { execution, firstSeq, result } = await hosted.execute(
+    const { execution, firstSeq, result } = await execute(
+      hosted,
       "import sys\nprint('out')\nprint('err', file=sys.stderr)\ndisplay({'a': 1})\n[2**70, b'x', float('nan'), None]",
       { by: 'ann', transaction: 'commit_on_success', timeoutMs: 60_000 },
     );
@@ -44,8 +46,8 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('run one at a time in the order they came, and too many are refused at once', async () => {
     const { hosted } = await openHosted(await newPlace(kind), { queueLimit: 3 });
-    const all = upTo(4).map((number) => hosted.execute(`print(${number}, flush=True)`));
-    await expect(hosted.execute('5')).rejects.toMatchObject({ code: 'KERNEL_BUSY' });
+    const all = upTo(4).map((number) => execute(hosted, `print(${number}, flush=True)`));
+    await expect(execute(hosted, '5')).rejects.toMatchObject({ code: 'KERNEL_BUSY' });
     await Promise.all(all);
     const events = await logged(hosted);
     expect(textOf(events)).toBe('1\n2\n3\n4\n');
@@ -57,45 +59,45 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('errors of the code are results; what never began is told and not in the log', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    expect((await hosted.execute('1/0')).result).toMatchObject({
+    expect((await execute(hosted, '1/0')).result).toMatchObject({
       status: 'error',
       error: { name: 'ZeroDivisionError' },
     });
     const { last } = await hosted.position();
     const gone = new AbortController();
     gone.abort();
-    await expect(hosted.execute('x = 1', { signal: gone.signal })).rejects.toMatchObject({ code: 'ABORTED' });
+    await expect(execute(hosted, 'x = 1', { signal: gone.signal })).rejects.toMatchObject({ code: 'ABORTED' });
     expect((await hosted.position()).last).toBe(last);
   });
 
   test('what began and has no result is told as failed, once', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    await hosted.execute('x = 1', { transaction: 'explicit' });
-    await expect(hosted.execute('x = 2')).rejects.toMatchObject({ code: 'TRANSACTION_OPEN' });
+    await execute(hosted, 'x = 1', { transaction: 'explicit' });
+    await expect(execute(hosted, 'x = 2')).rejects.toMatchObject({ code: 'TRANSACTION_OPEN' });
     const events = await logged(hosted);
     expect(events.at(-1)).toMatchObject({ type: 'execution_failed', error: { code: 'TRANSACTION_OPEN' } });
     await (await hosted.api()).rollback();
-    expect((await hosted.execute("'x' in globals()")).result.value).toBe(false);
+    expect((await execute(hosted, "'x' in globals()")).result.value).toBe(false);
   });
 
   test('a caller who goes away stops the code only where he asked for that', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
     const stop = new AbortController();
-    const running = hosted.execute("print('on', flush=True)\nwhile True: pass", { signal: stop.signal });
+    const running = execute(hosted, "print('on', flush=True)\nwhile True: pass", { signal: stop.signal });
     await next(hosted, 'stdout');
     stop.abort();
     expect((await running).result.status).toBe('interrupted');
     const reader = new AbortController();
-    const { execution, firstSeq, outcome } = await hosted.start("import time; time.sleep(0.1); print('done')");
+    const { execution, firstSeq, outcome } = await start(hosted, "import time; time.sleep(0.1); print('done')");
     reader.abort();
     expect(await collect(hosted.events({ after: firstSeq - 1, execution, signal: reader.signal }))).toEqual([]);
-    expect((await outcome).result.stdout).toBe('done\n');
+    expect((await outcome).stdout).toBe('done\n');
   });
 
   test('interrupt stops what runs', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
     expect(await hosted.interrupt()).toBe(false);
-    const running = hosted.execute("print('on', flush=True)\nwhile True: pass");
+    const running = execute(hosted, "print('on', flush=True)\nwhile True: pass");
     await next(hosted, 'stdout');
     expect(await hosted.interrupt()).toBe(true);
     expect((await running).result.status).toBe('interrupted');
@@ -103,7 +105,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('the first of two answers to one input wins, and the other is told', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    const running = hosted.execute("name = input('who? ')\nname");
+    const running = execute(hosted, "name = input('who? ')\nname");
     const request = await next(hosted, 'input_request');
     expect(request).toMatchObject({ prompt: 'who? ', password: false });
     const answers = await Promise.allSettled([
@@ -122,12 +124,12 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('an input that nobody answers is told as such, and a refused one too', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    const late = await hosted.execute('input()', { inputTimeoutMs: 20 });
+    const late = await execute(hosted, 'input()', { inputTimeoutMs: 20 });
     expect(late.result).toMatchObject({ status: 'error', error: { name: 'EOFError' } });
     expect((await logged(hosted)).filter(({ type }) => type === 'input_answered')).toMatchObject([
       { outcome: 'unanswered' },
     ]);
-    const running = hosted.execute('input()');
+    const running = execute(hosted, 'input()');
     const { id } = await next(hosted, 'input_request', (await hosted.position()).last);
     await hosted.cancelInput(id, { reason: 'not today' });
     expect((await running).result.error?.message).toContain('not today');
@@ -136,11 +138,11 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('a reader from any number gets the rest and then what comes, each once', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    for (const number of upTo(5)) await hosted.execute(`print(${number})`);
+    for (const number of upTo(5)) await execute(hosted, `print(${number})`);
     const { last } = await hosted.position();
     const stop = new AbortController();
     const readers = [0, 1, 7, last].map((after) => collect(hosted.events({ after, signal: stop.signal })));
-    await hosted.execute('for n in range(300): print(n, flush=True)');
+    await execute(hosted, 'for n in range(300): print(n, flush=True)');
     const { last: end } = await hosted.position();
     await until(
       async () => (await hosted.position()).last,
@@ -158,9 +160,9 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('the events of one execution end by themselves, and also long after it', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    const { execution, firstSeq } = await hosted.start("print('a')\nprint('b')");
+    const { execution, firstSeq } = await start(hosted, "print('a')\nprint('b')");
     const live = await collect(hosted.events({ after: firstSeq - 1, execution }));
-    await hosted.execute('1');
+    await execute(hosted, '1');
     const later = await collect(hosted.events({ after: firstSeq - 1, execution }));
     expect(later).toEqual(live);
     expect(live.map(({ type }) => type).filter((type) => type !== 'stdout')).toEqual(['execution_started', 'result']);
@@ -169,10 +171,10 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('what a thread writes after its cell carries the execution that started it, whatever runs meanwhile', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    await hosted.execute('import threading\ngo = threading.Event()');
+    await execute(hosted, 'import threading\ngo = threading.Event()');
     const work = 'def work():\n    go.wait()\n    print("late")\n    display("shown")\n';
-    const { execution } = await hosted.execute(`${work}thread = threading.Thread(target=work)\nthread.start()`);
-    const other = await hosted.execute('print("mine")\ngo.set()\nthread.join()');
+    const { execution } = await execute(hosted, `${work}thread = threading.Thread(target=work)\nthread.start()`);
+    const other = await execute(hosted, 'print("mine")\ngo.set()\nthread.join()');
     expect(other.result).toMatchObject({ stdout: 'mine\n', displays: [] });
     const late = { execution, background: true, number: 2 };
     expect(await next(hosted, 'display')).toMatchObject(late);
@@ -188,7 +190,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('an automatic save is told', async () => {
     const { hosted } = await openHosted(await newPlace(kind), { saveAfterMs: 10 });
-    await hosted.execute('x = 1');
+    await execute(hosted, 'x = 1');
     expect(await next(hosted, 'saved')).toMatchObject({ lost: [], checkpoint: expect.any(String) });
   });
 
@@ -196,7 +198,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     const options = { limits: { eventBytes: 2048, inlineBytes: 20_000 } };
     const { hosted } = await openHosted(await newPlace(kind), {}, options);
     const code = "for n in range(3000): print('%06d' % n, flush=n % 10 == 0)\ndisplay('d' * 5000)\nlist(range(2000))";
-    const { result, execution, firstSeq } = await hosted.execute(code);
+    const { result, execution, firstSeq } = await execute(hosted, code);
     const events = ofExecution(await logged(hosted, firstSeq - 1), execution);
     const moved = events.filter((event) => event.type === 'output_file');
     expect(moved).toHaveLength(1);
@@ -264,7 +266,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     const retention = { maxBytes: 20_000, maxAgeMs: 0, maxFileBytes: 4000 };
     const opened = await openHosted(await newPlace(kind), {}, { retention, sweepEveryMs: 20 });
     const hosted = await opened.host.open(opened.hosted.id);
-    const running = await hosted.start("for n in range(100): print('x' * 900, flush=True)\ninput()");
+    const running = await start(hosted, "for n in range(100): print('x' * 900, flush=True)\ninput()");
     const { id } = await next(hosted, 'input_request');
     const { last } = await hosted.position();
     const order: string[] = [];
@@ -278,7 +280,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
       async () => (await hosted.position()).floor,
       (floor) => floor > 0,
     );
-    await hosted.execute("print('after')");
+    await execute(hosted, "print('after')");
     const { floor } = await hosted.position();
     const stop = new AbortController();
     const items: unknown[] = [];
@@ -299,13 +301,13 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
       {},
       { retention: { maxAgeMs: 1 }, sweepEveryMs: 20 },
     );
-    await hosted.execute('1');
+    await execute(hosted, '1');
     const { last } = await hosted.position();
     await until(
       async () => (await hosted.position()).floor,
       (floor) => floor >= last,
     );
-    expect((await hosted.execute('2')).firstSeq).toBeGreaterThan(last);
+    expect((await execute(hosted, '2')).firstSeq).toBeGreaterThan(last);
     expect((await host.metrics()).executions).toMatchObject({ ok: 2 });
   });
 });
@@ -313,45 +315,47 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 describe.each(['file', 'redis'] as const)('an Idempotency-Key in %s storage', (kind) => {
   test('makes retries at the same time join the one that runs', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    await hosted.execute('runs = 0');
+    await execute(hosted, 'runs = 0');
     const code = 'import time; time.sleep(0.1); runs += 1; runs';
-    const all = await Promise.all(upTo(10).map(() => hosted.execute(code, { idempotencyKey: 'k' })));
+    const all = await Promise.all(upTo(10).map(() => execute(hosted, code, { idempotencyKey: 'k' })));
     expect(new Set(all.map(({ execution }) => execution)).size).toBe(1);
     expect(all.map(({ result }) => result.value)).toEqual(upTo(10).map(() => 1));
-    expect(all.filter(({ joined }) => !joined)).toHaveLength(1);
-    expect((await hosted.execute('runs')).result.value).toBe(1);
+    expect(all.filter(({ replayed }) => !replayed)).toHaveLength(1);
+    expect((await execute(hosted, 'runs')).result.value).toBe(1);
   });
 
   test('gives a later retry the same result, also after a restart, and large ones too', async () => {
     const place = await newPlace(kind);
     const { hosted, end } = await openHosted(place);
-    const first = await hosted.execute("n = 1; print('hi'); 2**80", { idempotencyKey: 'small' });
-    const large = await hosted.execute("print('z' * 900_000)", { idempotencyKey: 'large' });
-    const failing = hosted.execute('n = 5', { idempotencyKey: 'failing', transaction: 'explicit' });
+    const first = await execute(hosted, "n = 1; print('hi'); 2**80", { idempotencyKey: 'small' });
+    const large = await execute(hosted, "print('z' * 900_000)", { idempotencyKey: 'large' });
+    const failing = execute(hosted, 'n = 5', { idempotencyKey: 'failing', transaction: 'explicit' });
     await failing;
-    await expect(hosted.execute('1', { idempotencyKey: 'refused' })).rejects.toMatchObject({
+    await expect(execute(hosted, '1', { idempotencyKey: 'refused' })).rejects.toMatchObject({
       code: 'TRANSACTION_OPEN',
     });
     await end();
     const { host } = await openHost(place);
     const later = await host.open(hosted.id);
     const { last } = await later.position();
-    expect(await later.execute("n = 1; print('hi'); 2**80", { idempotencyKey: 'small' })).toEqual({
+    expect(await execute(later, "n = 1; print('hi'); 2**80", { idempotencyKey: 'small' })).toEqual({
       ...first,
-      joined: true,
+      replayed: true,
     });
-    expect((await later.execute("print('z' * 900_000)", { idempotencyKey: 'large' })).result).toEqual(large.result);
-    await expect(later.execute('1', { idempotencyKey: 'refused' })).rejects.toMatchObject({ code: 'TRANSACTION_OPEN' });
-    const started = await later.start("n = 1; print('hi'); 2**80", { idempotencyKey: 'small' });
-    expect(started).toMatchObject({ joined: true, firstSeq: first.firstSeq });
+    expect((await execute(later, "print('z' * 900_000)", { idempotencyKey: 'large' })).result).toEqual(large.result);
+    await expect(execute(later, '1', { idempotencyKey: 'refused' })).rejects.toMatchObject({
+      code: 'TRANSACTION_OPEN',
+    });
+    const started = await start(later, "n = 1; print('hi'); 2**80", { idempotencyKey: 'small' });
+    expect(started).toMatchObject({ replayed: true, firstSeq: first.firstSeq });
     expect((await later.position()).last).toBe(last);
   });
 
   test('is refused for another request', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    await hosted.execute('1', { idempotencyKey: 'k' });
-    await expect(hosted.execute('2', { idempotencyKey: 'k' })).rejects.toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' });
-    await expect(hosted.execute('1', { idempotencyKey: 'k', timeoutMs: 5 })).rejects.toMatchObject({
+    await execute(hosted, '1', { idempotencyKey: 'k' });
+    await expect(execute(hosted, '2', { idempotencyKey: 'k' })).rejects.toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' });
+    await expect(execute(hosted, '1', { idempotencyKey: 'k', timeoutMs: 5 })).rejects.toMatchObject({
       code: 'IDEMPOTENCY_CONFLICT',
     });
   });
@@ -359,19 +363,19 @@ describe.each(['file', 'redis'] as const)('an Idempotency-Key in %s storage', (k
   test('is known for a time, and so many are', async () => {
     const options = { requests: { maxAgeMs: 86_400_000, maxCount: 3 }, sweepEveryMs: 20 };
     const { hosted, storage } = await openHosted(await newPlace(kind), {}, options);
-    for (const number of upTo(8)) await hosted.execute(`${number}`, { idempotencyKey: `k${number}` });
+    for (const number of upTo(8)) await execute(hosted, `${number}`, { idempotencyKey: `k${number}` });
     const kept = await until(
       async () => (await storage.documents.list('idempotency')).documents.length,
       (count) => count === 3,
     );
     expect(kept).toBe(3);
     const { last } = await hosted.position();
-    await hosted.execute('8', { idempotencyKey: 'k8' });
+    await execute(hosted, '8', { idempotencyKey: 'k8' });
     expect((await hosted.position()).last).toBe(last);
     const short = await openHosted(await newPlace(kind), {}, { requests: { maxAgeMs: 0 } });
     const [one, two] = [
-      await short.hosted.execute('1', { idempotencyKey: 'k' }),
-      await short.hosted.execute('1', { idempotencyKey: 'k' }),
+      await execute(short.hosted, '1', { idempotencyKey: 'k' }),
+      await execute(short.hosted, '1', { idempotencyKey: 'k' }),
     ];
     expect(two.execution).not.toBe(one.execution);
   });

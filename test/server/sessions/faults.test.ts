@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import { isExecutionEnd, type SessionEvent } from '../../../src/protocol/session-events.ts';
 import { Child } from '../../faults/storage/child-processes.ts';
 import { isAlive } from '../../support/processes/processes.ts';
+import { execute } from '../../support/servers/executions.ts';
 import {
   logged,
   newPlace,
@@ -67,7 +68,7 @@ test('a request whose server was killed while it ran is not run again, and says 
   const place = await newPlace('file');
   const { storage, hosted, end } = await openHosted(place, { agentKey: 'k' });
   const code = "print('on', flush=True)\nimport time; time.sleep(600)";
-  const running = hosted.execute(code, { idempotencyKey: 'once' });
+  const running = execute(hosted, code, { idempotencyKey: 'once' });
   running.catch(() => {});
   const { execution } = await next(hosted, 'stdout');
   // As a second server would find it, while the first has not come to write down any ending.
@@ -90,13 +91,13 @@ test('a request whose server was killed while it ran is not run again, and says 
   const { host } = await openHost(place);
   const later = await host.open(hosted.id);
   expect((await logged(later)).at(-1)).toMatchObject({ type: 'interrupted', execution, seq: 3 });
-  await expect(later.execute(code, { idempotencyKey: 'once' })).rejects.toMatchObject({ code: 'EXECUTION_LOST' });
+  await expect(execute(later, code, { idempotencyKey: 'once' })).rejects.toMatchObject({ code: 'EXECUTION_LOST' });
 });
 
 test('a Redis that goes away fails what runs; when it is back, the log says so and numbers have no gap', async () => {
   const { hosted } = await openHosted(await newPlace('redis'));
-  await hosted.execute('x = 1');
-  const running = hosted.execute("import time\nwhile True: print('tick', flush=True); time.sleep(0.01)");
+  await execute(hosted, 'x = 1');
+  const running = execute(hosted, "import time\nwhile True: print('tick', flush=True); time.sleep(0.01)");
   running.catch(() => {}); // it may fail before anybody looks
   await next(hosted, 'stdout');
   await redis().stop();
@@ -109,7 +110,7 @@ test('a Redis that goes away fails what runs; when it is back, the log says so a
   );
   expect(failed).toMatchObject({ error: { code: 'STORAGE_UNREACHABLE' } });
   expect(last).toBeGreaterThan(0);
-  expect((await hosted.execute('x')).result.value).toBe(1);
+  expect((await execute(hosted, 'x')).result.value).toBe(1);
   const events = await logged(hosted);
   expect(numbersOf(events)).toEqual(upTo(events.length));
   expectEnded(events);
@@ -117,7 +118,7 @@ test('a Redis that goes away fails what runs; when it is back, the log says so a
 
 test('a server that goes down while its storage is away says so, and ends its kernels and readers all the same', async () => {
   const { hosted, host } = await openHosted(await newPlace('redis'));
-  await hosted.execute('x = 1');
+  await execute(hosted, 'x = 1');
   const { pid } = await hosted.session();
   const caughtUp = Promise.withResolvers<void>();
   const read = async () => {
@@ -138,10 +139,10 @@ test('a server that goes down while its storage is away says so, and ends its ke
 
 test('code that ends while Redis is away has its ending in the log when it is back, and its key runs nothing twice', async () => {
   const { hosted } = await openHosted(await newPlace('redis'));
-  await hosted.execute('n = 0');
+  await execute(hosted, 'n = 0');
   const { cwd } = await hosted.session();
   const code = 'n += 1\nimport os, time\nwhile not os.path.exists("go"): time.sleep(0.01)\nn';
-  const running = hosted.execute(code, { idempotencyKey: 'once' });
+  const running = execute(hosted, code, { idempotencyKey: 'once' });
   running.catch(() => {}); // it may fail before anybody looks
   const { execution } = await until(
     async () => (await logged(hosted)).findLast((event) => event.type === 'execution_started') ?? { execution: '' },
@@ -152,11 +153,11 @@ test('code that ends while Redis is away has its ending in the log when it is ba
   await expect(running).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
   await redis().restart();
   const again = await until(
-    () => hosted.execute(code, { idempotencyKey: 'once' }).catch((error) => error),
+    () => execute(hosted, code, { idempotencyKey: 'once' }).catch((error) => error),
     (outcome) => outcome.code !== 'STORAGE_UNREACHABLE',
   );
   expect(again).toMatchObject({ code: 'EXECUTION_LOST', details: { execution } });
-  expect((await hosted.execute('n')).result.value).toBe(1);
+  expect((await execute(hosted, 'n')).result.value).toBe(1);
   const events = await logged(hosted);
   expect(numbersOf(events)).toEqual(upTo(events.length));
   expectEnded(events);

@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { SessionInfo } from '../../../src/protocol/session-info.ts';
 import type { SessionManager } from '../../../src/server/sessions/session-manager.ts';
 import type { DocumentStore, Storage } from '../../../src/storage/contract.ts';
+import { execute } from '../../support/servers/executions.ts';
 import { Daemon } from '../../support/servers/server.ts';
 import { newPlace, openHost, useRedis } from './session-hosts.ts';
 
@@ -54,7 +55,7 @@ async function hostWith(kind: (typeof kinds)[number], hooks: Hooks): Promise<Ses
 }
 
 async function valueIn(host: SessionManager, id: string, code: string): Promise<unknown> {
-  return (await (await host.open(id)).execute(code)).result.value;
+  return (await execute(await host.open(id), code)).result.value;
 }
 
 function bound(target: object, name: string | symbol): unknown {

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../../src/protocol/session-events.ts';
+import { execute, start } from '../../support/servers/executions.ts';
 import { isEvent, newPlace, next, numbersOf, openHosted, upTo, useRedis } from './session-hosts.ts';
 
 useRedis();
@@ -17,8 +18,8 @@ for n in range(${COUNT}):
 describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
   test('20 of them get 1,000 events a second, each once and in order', { timeout: 120_000 }, async () => {
     const { hosted, host } = await openHosted(await newPlace(kind));
-    await hosted.execute('1');
-    const { execution, firstSeq, outcome } = await hosted.start(CODE);
+    await execute(hosted, '1');
+    const { execution, firstSeq, outcome } = await start(hosted, CODE);
     const read = async () => {
       const seen: SessionEvent[] = [];
       for await (const item of hosted.events({ after: firstSeq - 1, execution })) if (isEvent(item)) seen.push(item);
@@ -49,7 +50,7 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
     await vanished.next();
     expect((await host.metrics()).readers).toBe(2);
     const fast = next(hosted, 'result');
-    await hosted.execute("for n in range(200): print('x' * 20_000, flush=True)");
+    await execute(hosted, "for n in range(200): print('x' * 20_000, flush=True)");
     // It had not asked for anything, and nobody had to wait for it.
     await fast;
     await vanished.return?.();

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { SessionManager } from '../../../src/server/sessions/session-manager.ts';
 import type { ServerSession } from '../../../src/server/sessions/session-types.ts';
 import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
+import { execute } from '../../support/servers/executions.ts';
 
 const [, place = ''] = process.argv.slice(2);
 const { dataDir, config } = JSON.parse(place);
@@ -24,7 +25,7 @@ async function watch(hosted: ServerSession): Promise<void> {
 
 async function work(hosted: ServerSession): Promise<never> {
   void watch(hosted);
-  for (;;) await hosted.execute('for n in range(20): print(n, flush=True)');
+  for (;;) await execute(hosted, 'for n in range(20): print(n, flush=True)');
 }
 
 const made = await Promise.all(['a', 'b', 'c'].map((agentKey) => host.create('local', { agentKey })));

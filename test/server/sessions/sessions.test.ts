@@ -4,6 +4,7 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { ChangeableSettings, SessionSettings } from '../../../src/protocol/session-info.ts';
+import { execute } from '../../support/servers/executions.ts';
 import { collect, logged, newPlace, next, numbersOf, openHost, openHosted, upTo, useRedis } from './session-hosts.ts';
 
 useRedis();
@@ -76,7 +77,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(await keysOf({ agentKey: 'k2' })).toEqual(['k2']);
     expect(await keysOf({}, ({ ownerId }) => ownerId !== 'local')).toEqual(['k7']);
     const hosted = await host.open((await host.find('local', 'k4'))?.id ?? '');
-    await hosted.execute('x = 1');
+    await execute(hosted, 'x = 1');
     expect(await keysOf({ state: 'idle' })).toEqual(['k4']);
     expect(await host.find('local', 'k7')).toBeUndefined();
   });
@@ -92,12 +93,12 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
 
   test('an update changes name, labels and settings, and names stay', async () => {
     const { host, hosted } = await openHosted(await newPlace(kind), { agentKey: 'u', name: 'one' });
-    await hosted.execute('x = 41');
+    await execute(hosted, 'x = 41');
     const changed = await host.update(hosted.id, { name: null, labels: { a: 'b' }, env: { WHO: 'me' }, timeoutMs: 9 });
     expect(changed).toMatchObject({ labels: { a: 'b' }, settings: { env: { WHO: 'me' }, timeoutMs: 9 } });
     expect(changed.name).toBeUndefined();
     await host.update(hosted.id, { timeoutMs: 0 });
-    const { result } = await hosted.execute("import os; [x + 1, os.environ['WHO']]");
+    const { result } = await execute(hosted, "import os; [x + 1, os.environ['WHO']]");
     expect(result.value).toEqual([42, 'me']);
     const lasting = Object.keys(SessionSettings.shape).filter((option) => !(option in ChangeableSettings.shape));
     expect(lasting).toEqual(expect.arrayContaining(['cwd', 'executor', 'sandbox', 'image']));
@@ -110,13 +111,13 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
 
   test('an update ends nothing that runs, and holds for what comes after it', async () => {
     const { host, hosted } = await openHosted(await newPlace(kind), { agentKey: 'u' });
-    const running = hosted.execute("print('on', flush=True); input(); 'done'");
+    const running = execute(hosted, "print('on', flush=True); input(); 'done'");
     const { id } = await next(hosted, 'input_request');
     await host.update(hosted.id, { env: { WHO: 'me' } });
     expect(await (await hosted.api()).history()).toEqual([]);
     await hosted.answerInput(id, '');
     expect((await running).result.value).toBe('done');
-    expect((await hosted.execute("import os; os.environ['WHO']")).result.value).toBe('me');
+    expect((await execute(hosted, "import os; os.environ['WHO']")).result.value).toBe('me');
   });
 
   test('after a restart every session is there, and goes on where it was', async () => {
@@ -124,7 +125,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     const before = await openHost(place);
     for (const key of ['a', 'b']) {
       const { session } = await before.host.create('local', { agentKey: key, labels: { key } });
-      await (await before.host.open(session.id)).execute(`me = '${key}'`);
+      await execute(await before.host.open(session.id), `me = '${key}'`);
     }
     await before.end();
     const { host } = await openHost(place);
@@ -136,7 +137,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     for (const { id, agentKey } of sessions) {
       const hosted = await host.open(id);
       const { last } = await hosted.position();
-      const { result, firstSeq } = await hosted.execute('me');
+      const { result, firstSeq } = await execute(hosted, 'me');
       expect(result).toMatchObject({ value: agentKey, woken: { lost: [] } });
       expect(firstSeq).toBe(last + 1);
       const events = await logged(hosted);
@@ -146,18 +147,18 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
 
   test('an idle kernel is put to sleep, and the next call brings it back', async () => {
     const { hosted } = await openHosted(await newPlace(kind), {}, { idleTtlMs: 50 });
-    await hosted.execute('x = 5');
+    await execute(hosted, 'x = 5');
     const slept = await next(hosted, 'session_state', 1);
     expect(slept.change).toBe('hibernated');
     expect((await hosted.info()).state).toBe('hibernated');
-    expect((await hosted.execute('x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
+    expect((await execute(hosted, 'x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
   });
 
   test('one without kernel, reader and work is closed after a while, and opened again for whoever comes', async () => {
     const options = { sweepEveryMs: 20, closeAfterMs: 100 };
     const { host, hosted, storage } = await openHosted(await newPlace(kind), { agentKey: 'unused' }, options);
     const isHeld = async () => (await storage.locks.holder('unused')) !== undefined;
-    await hosted.execute('x = 5');
+    await execute(hosted, 'x = 5');
     const api = await hosted.api();
     const reading = new AbortController();
     const events = hosted.events({ after: (await hosted.position()).last, signal: reading.signal });
@@ -177,7 +178,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
       await expect.poll(isHeld).toBe(false);
     }
     const again = await host.open(hosted.id);
-    expect((await again.execute('x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
+    expect((await execute(again, 'x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
     expect(await isHeld()).toBe(true);
   });
 
@@ -185,20 +186,23 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     const { host } = await openHost(await newPlace(kind), { pool: { maxKernels: 2 } });
     const open = async (key: number) => host.open((await host.create('local', { agentKey: `n${key}` })).session.id);
     const all = await Promise.all(upTo(6).map(open));
-    await Promise.all(all.map((hosted, index) => hosted.execute(`mine = ${index}`)));
-    for (const [index, hosted] of all.entries()) expect((await hosted.execute('mine')).result.value).toBe(index);
+    await Promise.all(all.map((hosted, index) => execute(hosted, `mine = ${index}`)));
+    for (const [index, hosted] of all.entries()) expect((await execute(hosted, 'mine')).result.value).toBe(index);
     expect((await host.metrics()).pool.live).toBeLessThanOrEqual(2);
   });
 
   test('a fork has the same memory, is a session of its own, and outlives a restart', async () => {
     const place = await newPlace(kind);
     const { host, hosted, end } = await openHosted(place, { agentKey: 'parent', labels: { a: 'b' } });
-    await hosted.execute("x = [1]\nopen('shared.txt', 'w').write('here')");
+    await execute(hosted, "x = [1]\nopen('shared.txt', 'w').write('here')");
     const fork = await host.fork(hosted.id, 'local', { agentKey: 'child', name: 'fork' });
     expect(fork).toMatchObject({ agentKey: 'child', name: 'fork', forkOf: hosted.id });
     const child = await host.open(fork.id);
-    expect((await child.execute("x.append(2); [x, open('shared.txt').read()]")).result.value).toEqual([[1, 2], 'here']);
-    expect((await hosted.execute('x')).result.value).toEqual([1]);
+    expect((await execute(child, "x.append(2); [x, open('shared.txt').read()]")).result.value).toEqual([
+      [1, 2],
+      'here',
+    ]);
+    expect((await execute(hosted, 'x')).result.value).toEqual([1]);
     await expect(host.fork(hosted.id, 'local', { agentKey: 'child' })).rejects.toMatchObject({
       code: 'SESSION_CONFLICT',
     });
@@ -208,7 +212,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     });
     await end();
     const { host: later } = await openHost(place);
-    expect((await (await later.open(fork.id)).execute('x')).result.value).toEqual([1, 2]);
+    expect((await execute(await later.open(fork.id), 'x')).result.value).toEqual([1, 2]);
     await later.delete(fork.id);
     await later.delete(hosted.id);
     expect((await later.list({})).sessions).toEqual([]);
@@ -218,21 +222,21 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     const place = await newPlace(kind);
     const options = { limits: { eventBytes: 1024, inlineBytes: 2048 } };
     const { host, hosted, storage } = await openHosted(place, { agentKey: 'gone' }, options);
-    await hosted.execute("open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
+    await execute(hosted, "open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
     await (await hosted.api()).checkpoint({ name: 'c', durable: true });
     const { pid } = await hosted.session();
     expect(readdirSync(join(place.dataDir, 'outputs', hosted.id)).length).toBeGreaterThan(0);
     expect(readdirSync(join(place.dataDir, 'agents'))).toHaveLength(1);
     const reader = collect(hosted.events());
     const { last } = await hosted.position();
-    const running = hosted.execute("print('on', flush=True)\nwhile True: pass");
+    const running = execute(hosted, "print('on', flush=True)\nwhile True: pass");
     // What is told as started may still wait for its kernel.
     await next(hosted, 'stdout', last);
     await host.delete(hosted.id);
     expect((await reader).at(-1)).toMatchObject({ type: 'session_state', change: 'deleted' });
     expect((await running).result.status).toBe('interrupted');
     await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    await expect(hosted.execute('1')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(execute(hosted, '1')).rejects.toMatchObject({ code: 'NOT_FOUND' });
     // The process is reaped by its parent a moment after the connection is gone.
     await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
     expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
@@ -245,13 +249,13 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     }
     const { session, created } = await host.create('local', { agentKey: 'gone' });
     expect(created).toBe(true);
-    expect((await (await host.open(session.id)).execute("'x' in globals()")).result.value).toBe(false);
+    expect((await execute(await host.open(session.id), "'x' in globals()")).result.value).toBe(false);
   });
 
   test('a delete that was cut short is finished at the next start', async () => {
     const place = await newPlace(kind);
     const { hosted, end } = await openHosted(place, { agentKey: 'half' });
-    await hosted.execute('x = 1');
+    await execute(hosted, 'x = 1');
     await end();
     const storage = await place.open();
     const document = await storage.documents.get('sessions', hosted.id);
@@ -269,7 +273,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
   test('of two servers one has a session; the other is told, and takes over when the first has gone', async () => {
     const place = await newPlace(kind);
     const first = await openHosted(place, { agentKey: 'one owner' });
-    await first.hosted.execute('x = 1');
+    await execute(first.hosted, 'x = 1');
     const { host } = await openHost(place);
     expect((await host.get(first.hosted.id)).agentKey).toBe('one owner');
     const elsewhere = { code: 'SESSION_ELSEWHERE', details: { pid: process.pid } };
@@ -278,7 +282,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     const { last } = await first.hosted.position();
     await first.end();
     const taken = await host.open(first.hosted.id);
-    expect((await taken.execute('x')).result.value).toBe(1);
+    expect((await execute(taken, 'x')).result.value).toBe(1);
     expect(numbersOf(await logged(taken)).slice(0, last + 1)).toEqual(upTo(last + 1));
   });
 
@@ -286,8 +290,8 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     const { host, storage } = await openHost(await newPlace(kind));
     const mine = await host.open((await host.create('local', { agentKey: 'k' })).session.id);
     const theirs = await host.open((await host.create('ann~000000000000', { agentKey: 'k' })).session.id);
-    await mine.execute('x = 1');
-    expect((await theirs.execute("'x' in globals()")).result.value).toBe(false);
+    await execute(mine, 'x = 1');
+    expect((await execute(theirs, "'x' in globals()")).result.value).toBe(false);
     expect(await storage.events.last('k')).toBeGreaterThan(0);
     expect(await storage.events.last('~ann~000000000000/k')).toBeGreaterThan(0);
   });
@@ -299,15 +303,15 @@ describe('a server that goes down', () => {
     const { host, hosted } = await openHosted(place);
     const { cwd } = await hosted.session();
     const wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)";
-    const running = hosted.execute(`print('on', flush=True)\n${wait}\nx = 7`);
+    const running = execute(hosted, `print('on', flush=True)\n${wait}\nx = 7`);
     await next(hosted, 'stdout');
-    const waiting = hosted.execute('y = 1');
+    const waiting = execute(hosted, 'y = 1');
     waiting.catch(() => {});
     const reader = collect(hosted.events());
     reader.catch(() => {});
     const draining = host.drain(30_000);
     const stopping = { code: 'SERVER_STOPPING' };
-    await expect(hosted.execute('1')).rejects.toMatchObject(stopping);
+    await expect(execute(hosted, '1')).rejects.toMatchObject(stopping);
     await expect(host.create('local', { agentKey: 'new' })).rejects.toMatchObject(stopping);
     writeFileSync(join(cwd, 'go'), '');
     expect((await running).result.status).toBe('ok');
@@ -315,12 +319,12 @@ describe('a server that goes down', () => {
     await draining;
     await expect(reader).rejects.toMatchObject(stopping);
     const { host: later } = await openHost(place);
-    expect((await (await later.open(hosted.id)).execute('x')).result.value).toBe(7);
+    expect((await execute(await later.open(hosted.id), 'x')).result.value).toBe(7);
   });
 
   test.each([0, 30_000])('leaves nothing open that was being made, with a grace period of %i ms', async (graceMs) => {
     const { host, hosted, storage } = await openHosted(await newPlace('file'));
-    await hosted.execute('x = 1');
+    await execute(hosted, 'x = 1');
     const keys = upTo(5).map((number) => `made ${number}`);
     const making = Promise.allSettled([
       ...keys.map((agentKey) => host.create('local', { agentKey })),
@@ -336,7 +340,7 @@ describe('a server that goes down', () => {
   test('interrupts what outlasts the grace period, and says so in its result', async () => {
     const place = await newPlace('file');
     const { host, hosted } = await openHosted(place);
-    const running = hosted.execute("print('go', flush=True)\nwhile True: pass");
+    const running = execute(hosted, "print('go', flush=True)\nwhile True: pass");
     await next(hosted, 'stdout');
     await host.drain(1);
     expect((await running).result.status).toBe('interrupted');

@@ -83,7 +83,7 @@ export async function prompt(
   text: string,
   { token, headers = {}, ...more }: Record<string, unknown> & { token?: string; headers?: Record<string, string> } = {},
 ) {
-  return await daemon.call<TurnInfo & { joined: boolean; error?: { code: string; message: string } }>(
+  return await daemon.call<TurnInfo & { replayed: boolean; error?: { code: string; message: string } }>(
     `POST /v1/sessions/${session}/prompt`,
     { body: { prompt: text, ...more }, token, headers },
   );

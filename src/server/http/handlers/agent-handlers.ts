@@ -31,8 +31,8 @@ export function addAgentRoutes(service: ServerContext): void {
     if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
     const form = negotiateFormat(context.req.header('accept'));
     if (form !== 'json') service.followers.check(principal);
-    const { turn, joined, info: accepted, started, ended } = await session.turns.prompt(wish);
-    if (form === 'json') return { ...(wait ? await ended : accepted), joined };
+    const { turn, replayed, info: accepted, started, ended } = await session.turns.prompt(wish);
+    if (form === 'json') return { ...(wait ? await ended : accepted), replayed };
     auditTarget({ target: turn }, ended);
     return streamEvents(service, session, {
       form,

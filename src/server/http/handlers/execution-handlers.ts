@@ -37,12 +37,9 @@ export function addExecutionRoutes(service: ServerContext): void {
     if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
     const form = negotiateFormat(context.req.header('accept'));
     if (form !== 'json') service.followers.check(principal);
-    if (form === 'json') {
-      const { result, execution, firstSeq, joined } = await session.execute(code, options);
-      return { ...result, execution, firstSeq, joined };
-    }
-    // Told at once that it was accepted, however long it waits.
-    const { execution, started, outcome } = await session.accept(code, options);
+    const { id: execution, replayed, started, outcome } = await session.execute(code, options);
+    if (form === 'json') return { ...(await outcome), execution, firstSeq: await started, replayed };
+    // The stream starts at once, however long the execution waits.
     auditTarget({}, outcome);
     return streamEvents(service, session, {
       form,

@@ -1,0 +1,166 @@
+/** Runs the cells of one kernel in their turn: starts the kernel if needed, takes the snapshot of a transaction, and drops cells whose caller gave up. */
+
+import type { EventSink } from '../kernel/event-queue.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { ExecutionEvent, Status } from '../protocol/execution-events.ts';
+import type { TransactionPolicy } from '../protocol/session-info.ts';
+import type { Autosave } from './autosave.ts';
+import type { ExecutionQueue } from './execution-queue.ts';
+import type { KernelProcess } from './kernel-process.ts';
+import { type Recovery, sessionClosed } from './recovery.ts';
+import type { KernelRollback } from './rollback.ts';
+import { takeSnapshot } from './shared-environment.ts';
+
+export interface CellOptions {
+  readonly settings: ExecutionSettings;
+  readonly transaction: TransactionPolicy;
+  /** Cancels the cell while it waits, interrupts it while it runs. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface EndedCell {
+  readonly execution: number;
+  readonly code: string;
+  readonly status: Status;
+}
+
+interface CellRunnerParts {
+  readonly kernelProcess: KernelProcess;
+  readonly recovery: Recovery;
+  readonly rollback: KernelRollback;
+  readonly autosave: Autosave;
+  readonly queue: ExecutionQueue;
+  /** Called for each cell that has run, before its caller gets the result. */
+  readonly onCell: (cell: EndedCell) => void;
+  /** Called after each cell: the kernel may have nothing to do. */
+  readonly onIdle: () => void;
+}
+
+/** A kernel that a cell can start in, and the snapshot to go back to, if the policy needs one. */
+interface ReadyKernel {
+  readonly kernel: Kernel;
+  readonly snapshot: number | undefined;
+}
+
+export class CellRunner {
+  readonly #parts: CellRunnerParts;
+  /** How many callers wait to reset or restart the kernel: no cell starts before them. */
+  #pendingPreempts = 0;
+
+  constructor(parts: CellRunnerParts) {
+    this.#parts = parts;
+  }
+
+  /** Queues a cell; it starts synchronously if the kernel is idle. Throws `KERNEL_BUSY` if too many wait. */
+  submit(code: string, options: CellOptions, events: EventSink<ExecutionEvent>): KernelExecution {
+    const { kernelProcess, queue, onCell, onIdle } = this.#parts;
+    const leave = queue.enter();
+    const execution = new KernelExecution(++kernelProcess.executions, code, options.settings, events);
+    // Once only: an execution may be abandoned twice.
+    execution.onEnd = (result) => {
+      execution.onEnd = () => {};
+      leave();
+      if (result) onCell({ execution: execution.number, code, status: result.status });
+    };
+    const cancel = () => execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
+    const { signal } = options;
+    if (signal?.aborted) {
+      cancel();
+      return execution;
+    }
+    signal?.addEventListener('abort', cancel, { once: true });
+    void queue.run(() => this.#perform(execution, options, cancel)).finally(onIdle);
+    return execution;
+  }
+
+  /** Ends what runs, and comes before all that waits. */
+  async preempt(work: () => Promise<void>): Promise<void> {
+    const { kernelProcess, queue } = this.#parts;
+    let started = false;
+    this.#pendingPreempts++;
+    const turn = queue.runNext(() => {
+      started = true;
+      this.#pendingPreempts--;
+      return work();
+    });
+    if (started) return await turn;
+    await Promise.all([turn, kernelProcess.kill()]);
+  }
+
+  async #perform(execution: KernelExecution, { transaction, signal }: CellOptions, cancel: () => void): Promise<void> {
+    const { kernelProcess, recovery } = this.#parts;
+    const interrupt = () => kernelProcess.kernel?.running === execution && kernelProcess.kernel.interrupt();
+    try {
+      if (signal?.aborted) return;
+      if (recovery.over) throw sessionClosed();
+      if (!kernelProcess.kernel?.idle) await recovery.ensureRunning();
+      if (signal?.aborted) return;
+      signal?.removeEventListener('abort', cancel);
+      signal?.addEventListener('abort', interrupt, { once: true });
+      await this.#execute(execution, transaction);
+    } catch (error) {
+      execution.abandon(error instanceof Error ? error : new Error(String(error)));
+    } finally {
+      signal?.removeEventListener('abort', cancel);
+      signal?.removeEventListener('abort', interrupt);
+    }
+  }
+
+  /** Resolves when the transaction is settled. */
+  async #execute(execution: KernelExecution, policy: TransactionPolicy): Promise<void> {
+    const { kernelProcess, recovery } = this.#parts;
+    // A transaction ends with its environment, also before the death of the kernel is noticed.
+    if (kernelProcess.transaction.open !== undefined && kernelProcess.shared?.environment.alive === false) {
+      await kernelProcess.kernel?.died;
+      await recovery.ensureRunning();
+    }
+    if (kernelProcess.transaction.open !== undefined) {
+      throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
+    }
+    const keeps = policy !== 'commit_always' || kernelProcess.checkpoints.limits.undo > 0;
+    const kernel = keeps || !kernelProcess.kernel?.idle ? await recovery.ensureRunning() : kernelProcess.kernel;
+    const ready = keeps ? await this.#prepare(kernel, policy) : { kernel, snapshot: undefined };
+    await this.#run(execution, policy, ready);
+  }
+
+  async #run(execution: KernelExecution, policy: TransactionPolicy, { kernel, snapshot }: ReadyKernel): Promise<void> {
+    const { kernelProcess, recovery, rollback, autosave } = this.#parts;
+    if (recovery.over) throw sessionClosed();
+    if (this.#pendingPreempts > 0) {
+      if (snapshot !== undefined) kernelProcess.dropSnapshot(snapshot);
+      throw new CellaError('KERNEL_DIED', 'The kernel was reset or restarted before the cell began.');
+    }
+    autosave.cellStarted();
+    if (snapshot !== undefined) {
+      execution.settle = (result) => rollback.settleTransaction(snapshot, policy, result);
+      kernelProcess.transaction.begin();
+    }
+    try {
+      const { death } = await kernel.execute(execution);
+      if (!death) recovery.resetCrashes();
+    } finally {
+      kernelProcess.transaction.end();
+      autosave.changed();
+    }
+  }
+
+  /** If the kernel died before the cell started, another one is started, once: nothing has run yet. */
+  async #prepare(kernel: Kernel, policy: TransactionPolicy): Promise<ReadyKernel> {
+    const snapshot = await this.#snapshotBefore(kernel, policy).catch((error: unknown) => ({ error }));
+    if (kernel.dead && this.#pendingPreempts === 0) {
+      const next = await this.#parts.recovery.ensureRunning();
+      return { kernel: next, snapshot: await this.#snapshotBefore(next, policy) };
+    }
+    if (typeof snapshot === 'object') throw snapshot.error;
+    return { kernel, snapshot };
+  }
+
+  async #snapshotBefore(kernel: Kernel, policy: TransactionPolicy): Promise<number | undefined> {
+    const { requireShared: shared } = this.#parts.kernelProcess;
+    if (policy !== 'commit_always') return await takeSnapshot(kernel, shared);
+    // Only for undo: a kernel that cannot be forked runs the cell all the same.
+    return await takeSnapshot(kernel, shared).catch(() => undefined);
+  }
+}
