@@ -10,7 +10,7 @@ import { replacePrivateFile } from '../lib/private-file.ts';
 import { SERVER_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { ServerFile } from '../protocol/server-info.ts';
-import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
+import type { Lock, LockOwner, Locks, Storage } from '../storage/contract.ts';
 
 /** No agent can have this key. */
 const SERVER_LOCK = '\0daemon';
@@ -30,12 +30,12 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
 }
 
 /** Who has the folder as its server, by its lock. */
-export async function folderHolder(locks: Locks): Promise<LockHolder | undefined> {
-  return await locks.holder(SERVER_LOCK);
+export async function folderHolder(locks: Locks): Promise<LockOwner | undefined> {
+  return await locks.ownerOf(SERVER_LOCK);
 }
 
 /** Who has told that it is the server: the process may have ended since. */
-export function announcedHolder(dataDir: string): LockHolder | undefined {
+export function announcedHolder(dataDir: string): LockOwner | undefined {
   const { holder, pid, startedAt } = readServerFile(join(dataDir, SERVER_FILE)) ?? {};
   if (holder === undefined || pid === undefined || startedAt === undefined) return undefined;
   return { id: holder, pid, host: hostname(), since: startedAt };

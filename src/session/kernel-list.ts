@@ -33,7 +33,7 @@ export async function listAgents({ dataDir, storage: given, which }: ListAgentsO
 
 async function describeAgent(storage: Storage, record: SessionRecord, processes: ProcessTable): Promise<AgentInfo> {
   const { agentKey, lastSave, executions, workspaceOf, lastUsedAt } = record;
-  const held = await storage.locks.holder(agentKey);
+  const held = await storage.locks.ownerOf(agentKey);
   const holder = held && { pid: held.pid, since: held.since };
   // The pid in an old record may belong to another process by now.
   const isIts = holder && record.pid !== undefined && (await processes.descends(record.pid, holder.pid));

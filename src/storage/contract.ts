@@ -138,17 +138,17 @@ export interface TrimLimits {
   readonly olderThan?: number;
 }
 
-/** One holder for each key, on all processes. The lock of a process that has ended is free at once. */
+/** One owner for each key, on all processes. The lock of a process that has ended is free at once. */
 export interface Locks {
-  /** Whose locks these are: what `holder` tells of them. */
+  /** Whose locks these are: what `ownerOf` tells of them. */
   readonly id: string;
-  /** `AGENT_BUSY` with the holder in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
+  /** `AGENT_BUSY` with the owner in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
   acquire(agentKey: string, options?: AcquireOptions): Promise<Lock>;
   /** Who holds it now; undefined where nobody does. */
-  holder(agentKey: string): Promise<LockHolder | undefined>;
+  ownerOf(agentKey: string): Promise<LockOwner | undefined>;
 }
 
-export interface LockHolder {
+export interface LockOwner {
   readonly id: string;
   readonly pid: number;
   readonly host: string;
@@ -157,10 +157,10 @@ export interface LockHolder {
 }
 
 export interface AcquireOptions {
-  /** How long to wait for another holder; 0, the default, means not at all. */
+  /** How long to wait for another owner; 0, the default, means not at all. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;
-  /** What others are told of the holder; the program and its subcommand where nothing is said. */
+  /** What others are told of the owner; the program and its subcommand where nothing is said. */
   readonly command?: string;
 }
 

@@ -2,7 +2,7 @@
 
 import { basename } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
-import type { Lock, LockHolder, LockState } from './contract.ts';
+import type { Lock, LockOwner, LockState } from './contract.ts';
 
 type LockHandleState =
   | { readonly kind: 'held' | 'doubtful' | 'lost' }
@@ -63,7 +63,7 @@ export class LockHandle implements Lock {
 
 export function lockBusy(
   agentKey: string,
-  { pid, host, command, since }: Omit<LockHolder, 'id'> & { command: string },
+  { pid, host, command, since }: Omit<LockOwner, 'id'> & { command: string },
 ): CellaError {
   const process = `process ${pid}${command ? ` (${command})` : ''} on ${host}`;
   const time = new Date(since).toISOString();

@@ -8,7 +8,7 @@ import type {
   ArtifactStore,
   DepsStore,
   Lock,
-  LockHolder,
+  LockOwner,
   Locks,
   Storage,
   StoredText,
@@ -139,7 +139,7 @@ class ReentrantLocks implements Locks {
   async acquire(agentKey: string, options?: AcquireOptions): Promise<Lock> {
     if (agentKey !== this.#lock.key) return await this.#locks.acquire(agentKey, options);
     if (!this.#lock.held) throw leaseLost(agentKey);
-    if (this.#taken) throw lockBusy(agentKey, { ...(await this.#holderHere()), command: ownCommand() });
+    if (this.#taken) throw lockBusy(agentKey, { ...(await this.#ownOwner()), command: ownCommand() });
     this.#taken = true;
     const lock = new LockHandle(agentKey, async () => {
       unwatch();
@@ -151,12 +151,12 @@ class ReentrantLocks implements Locks {
     return lock;
   }
 
-  holder(agentKey: string): Promise<LockHolder | undefined> {
-    return this.#locks.holder(agentKey);
+  ownerOf(agentKey: string): Promise<LockOwner | undefined> {
+    return this.#locks.ownerOf(agentKey);
   }
 
-  async #holderHere(): Promise<LockHolder> {
-    const known = await this.#locks.holder(this.#lock.key);
+  async #ownOwner(): Promise<LockOwner> {
+    const known = await this.#locks.ownerOf(this.#lock.key);
     return known ?? { id: this.id, pid: process.pid, host: '', since: 0 };
   }
 }

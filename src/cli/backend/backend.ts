@@ -179,12 +179,12 @@ async function openRedis({ url, prefix }: RedisPlace): Promise<Storage> {
 
 /** Makes nothing where there is nothing. What the server tells of itself comes first: its database may be harmed. */
 export async function watchFolder(dataDir: string): Promise<FolderWatch> {
-  const [{ FileStorage }, { Lifelines }, { folderHolder, announcedHolder: toldHolder }] = await Promise.all([
+  const [{ FileStorage }, { ProcessLiveness }, { folderHolder, announcedHolder: toldHolder }] = await Promise.all([
     import('../../storage/file/storage.ts'),
     import('../../storage/file/process-liveness.ts'),
     import('../../server/data-folder.ts'),
   ]);
-  const lifelines = new Lifelines(join(dataDir, 'processes'));
+  const liveness = new ProcessLiveness(join(dataDir, 'processes'));
   const byLock = async () => {
     if (!existsSync(join(dataDir, 'cella.db'))) return undefined;
     await using files = await FileStorage.open(dataDir);
@@ -193,10 +193,10 @@ export async function watchFolder(dataDir: string): Promise<FolderWatch> {
   return {
     holder: async () => {
       const told = toldHolder(dataDir);
-      if (told && lifelines.isAlive(told.id)) return told;
-      return lifelines.inUse ? await byLock() : undefined;
+      if (told && liveness.isAlive(told.id)) return told;
+      return liveness.inUse ? await byLock() : undefined;
     },
-    holderState: ({ id }) => lifelines.statusOf(id),
-    [Symbol.asyncDispose]: async () => lifelines.close(),
+    holderState: ({ id }) => liveness.statusOf(id),
+    [Symbol.asyncDispose]: async () => liveness.close(),
   };
 }

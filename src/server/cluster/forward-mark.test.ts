@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { Hops } from './forward-mark.ts';
+import { ForwardSigner } from './forward-mark.ts';
 
-const hops = new Hops('a secret that the servers share');
+const signer = new ForwardSigner('a secret that the servers share');
 const request = {
   method: 'POST',
   path: '/v1/sessions/ses_1/execute?x=1',
@@ -11,19 +11,19 @@ const request = {
 const hop = { from: 'one', client: '10.1.2.3' };
 
 it('is read by whoever has the secret, for the request that it was made for', () => {
-  expect(hops.read(request, hops.sign(request, hop))).toEqual(hop);
-  expect(new Hops('a secret that the servers share').read(request, hops.sign(request, hop))).toEqual(hop);
+  expect(signer.read(request, signer.sign(request, hop))).toEqual(hop);
+  expect(new ForwardSigner('a secret that the servers share').read(request, signer.sign(request, hop))).toEqual(hop);
 });
 
 it('is nothing for another request, with another secret, or changed in any way', () => {
-  const mark = hops.sign(request, hop);
-  const forged = new Hops('another').sign(request, hop);
-  expect(hops.read({ ...request, path: '/v1/sessions/ses_2/execute?x=1' }, mark)).toBeUndefined();
-  expect(hops.read({ ...request, method: 'DELETE' }, mark)).toBeUndefined();
-  expect(hops.read({ ...request, authorization: 'Bearer u' }, mark)).toBeUndefined();
-  expect(hops.read({ ...request, cookie: 'cella=x' }, mark)).toBeUndefined();
+  const mark = signer.sign(request, hop);
+  const forged = new ForwardSigner('another').sign(request, hop);
+  expect(signer.read({ ...request, path: '/v1/sessions/ses_2/execute?x=1' }, mark)).toBeUndefined();
+  expect(signer.read({ ...request, method: 'DELETE' }, mark)).toBeUndefined();
+  expect(signer.read({ ...request, authorization: 'Bearer u' }, mark)).toBeUndefined();
+  expect(signer.read({ ...request, cookie: 'cella=x' }, mark)).toBeUndefined();
   const [text = '', mac = ''] = mark.split('.');
   const other = Buffer.from(JSON.stringify({ ...hop, client: '6.6.6.6' })).toString('base64url');
   const wrong = [forged, `${other}.${mac}`, `${text}.${'A'.repeat(43)}`, text, '', '.', `${mark}x`, 'x'.repeat(10_000)];
-  for (const one of [...wrong, undefined]) expect(hops.read(request, one)).toBeUndefined();
+  for (const one of [...wrong, undefined]) expect(signer.read(request, one)).toBeUndefined();
 });

@@ -27,7 +27,7 @@ export interface MarkedRequest {
 
 const HEADER = /^([A-Za-z0-9_-]{1,600})\.([A-Za-z0-9_-]{43})$/;
 
-export class Hops {
+export class ForwardSigner {
   readonly #secret: string;
 
   constructor(secret: string) {

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { DocumentStore, Lock, Storage } from '../../storage/contract.ts';
-import { Hops } from './forward-mark.ts';
+import { ForwardSigner } from './forward-mark.ts';
 
 const PEERS = 'daemons';
 const SECRETS = 'daemon-secrets';
@@ -36,7 +36,7 @@ const PUBLISH_MS = 1000;
 
 export class Peers implements AsyncDisposable {
   readonly id: string;
-  readonly forwardSigner: Hops;
+  readonly forwardSigner: ForwardSigner;
   /** Which storage it is that they share: another one, or one that was emptied, has another. */
   readonly storageId: string;
   readonly #storage: Storage;
@@ -49,7 +49,7 @@ export class Peers implements AsyncDisposable {
     this.#storage = storage;
     this.#lock = lock;
     this.id = storage.locks.id;
-    this.forwardSigner = new Hops(secret);
+    this.forwardSigner = new ForwardSigner(secret);
     this.storageId = createHash('sha256').update(secret).digest('hex');
   }
 
@@ -83,7 +83,7 @@ export class Peers implements AsyncDisposable {
   }
 
   async isAlive(id: string): Promise<boolean> {
-    return (await this.#storage.locks.holder(lockOf(id))) !== undefined;
+    return (await this.#storage.locks.ownerOf(lockOf(id))) !== undefined;
   }
 
   /** What the kernels of all other servers do. */

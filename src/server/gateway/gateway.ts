@@ -30,7 +30,7 @@ export interface GatewayParts extends BudgetsOptions, ChargingOptions {
   readonly usage: UsageLedger;
   /** Told of calls that are refused. */
   readonly refused?: AuditLog['refused'] | undefined;
-  readonly patience?: Partial<UpstreamTimeouts> | undefined;
+  readonly upstreamTimeouts?: Partial<UpstreamTimeouts> | undefined;
   /** Of one request, and of one answer. */
   readonly mostBytes?: { readonly request?: number; readonly answer?: number } | undefined;
   /** Calls of one session at a time. */
@@ -60,7 +60,7 @@ const LARGEST_AT_ONCE = 4;
 
 export class ModelGateway implements AsyncDisposable {
   readonly #parts: GatewayParts;
-  readonly #patience: UpstreamTimeouts;
+  readonly #timeouts: UpstreamTimeouts;
   readonly #upstream: Upstream;
   readonly #budgets: Budgets;
   readonly #calls: ConcurrencyLimit;
@@ -78,8 +78,8 @@ export class ModelGateway implements AsyncDisposable {
     const { request = MOST_REQUEST_BYTES } = parts.mostBytes ?? {};
     this.#calls = new ConcurrencyLimit(parts.mostCalls ?? MOST_CALLS, tooManyCalls);
     this.#bodies = new ByteBudget(LARGEST_AT_ONCE * request);
-    this.#patience = { ...defaultUpstreamTimeouts, ...parts.patience };
-    this.#upstream = new Upstream(this.#patience);
+    this.#timeouts = { ...defaultUpstreamTimeouts, ...parts.upstreamTimeouts };
+    this.#upstream = new Upstream(this.#timeouts);
   }
 
   /** False, and nothing is done, where the path is no provider's. */
@@ -207,7 +207,7 @@ export class ModelGateway implements AsyncDisposable {
       await relayResponse(answer, response, {
         key,
         streamed,
-        idleMs: this.#patience.idleMs,
+        idleMs: this.#timeouts.idleMs,
         mostBytes,
         reader,
         signal,

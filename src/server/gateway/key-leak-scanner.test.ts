@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { holdsKey, KeyWatch } from './key-leak-scanner.ts';
+import { holdsKey, KeyLeakScanner } from './key-leak-scanner.ts';
 
 const KEY = 'sk-ant-api03-Aa0/_-"\\zZ9';
 
 /** Pushes it in pieces of this size; true where all of it passes. */
 function passes(text: string, size: number): boolean {
-  const watch = new KeyWatch(KEY);
+  const watch = new KeyLeakScanner(KEY);
   const bytes = Buffer.from(text);
   for (let at = 0; at < bytes.length; at += size) {
     if (!watch.passes(bytes.subarray(at, at + size))) return false;
@@ -60,7 +60,7 @@ it('what holds no key passes, also with many escapes, and with half of one', () 
 });
 
 it('says whether what came last may be its beginning', () => {
-  const watch = new KeyWatch(KEY);
+  const watch = new KeyLeakScanner(KEY);
   const says = (text: string) => {
     watch.passes(Buffer.from(text));
     return [watch.mayFollow, watch.hasHalf];

@@ -15,7 +15,7 @@ interface Level {
   begun: Buffer;
 }
 
-export class KeyWatch {
+export class KeyLeakScanner {
   readonly #key: Buffer;
   /** The first one is what came; each other one is the one before it without its escapes. */
   readonly #levels: Level[] = [{ tail: NOTHING, begun: NOTHING }];
@@ -64,7 +64,7 @@ export class KeyWatch {
 }
 
 /** Whether a text holds the key in any of these ways. */
-export const holdsKey = (text: string, key: string): boolean => !new KeyWatch(key).passes(Buffer.from(text));
+export const holdsKey = (text: string, key: string): boolean => !new KeyLeakScanner(key).passes(Buffer.from(text));
 
 const NOTHING = Buffer.alloc(0);
 

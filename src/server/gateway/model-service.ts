@@ -14,7 +14,7 @@ import { type ModelPolicy, modelPolicy } from './model-policy.ts';
 import { UsageLedger } from './usage-ledger.ts';
 
 export interface ModelServiceOptions
-  extends Pick<GatewayParts, 'onUsage' | 'patience' | 'mostBytes' | 'mostCalls' | 'clock'> {
+  extends Pick<GatewayParts, 'onUsage' | 'upstreamTimeouts' | 'mostBytes' | 'mostCalls' | 'clock'> {
   readonly documents: DocumentStore;
   readonly access: Pick<AccessControl, 'users' | 'sessionTokens' | 'quotas'> & Partial<Pick<AccessControl, 'audit'>>;
   readonly dataDir: string;

@@ -13,7 +13,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
 import { type FieldRules, FieldWatch, refusedAnswer } from './field-check.ts';
 import { providerErrorBody } from './gateway-errors.ts';
-import { KeyWatch } from './key-leak-scanner.ts';
+import { KeyLeakScanner } from './key-leak-scanner.ts';
 import { heldBack, permanentFailure, providerFailed } from './upstream.ts';
 import type { UsageReader } from './usage-reader.ts';
 
@@ -135,12 +135,12 @@ function membersOf(bytes: Buffer): Record<string, unknown> {
 export class JsonReader implements AnswerReader {
   readonly #options: AnswerReaderOptions;
   readonly #message: Scanned;
-  readonly #keyWatch: KeyWatch;
+  readonly #keyWatch: KeyLeakScanner;
 
   constructor(options: AnswerReaderOptions) {
     this.#options = options;
     this.#message = new Scanned(options.rules);
-    this.#keyWatch = new KeyWatch(options.key);
+    this.#keyWatch = new KeyLeakScanner(options.key);
   }
 
   push(chunk: Buffer): void {
@@ -162,7 +162,7 @@ export class JsonReader implements AnswerReader {
 export class ErrorReader implements AnswerReader {
   readonly #options: Pick<AnswerReaderOptions, 'rules' | 'key' | 'hold'>;
   readonly #refusal: { readonly provider: Provider; readonly status: number };
-  readonly #keyWatch: KeyWatch;
+  readonly #keyWatch: KeyLeakScanner;
   readonly #gathered = new GatheredBytes();
 
   constructor(
@@ -171,7 +171,7 @@ export class ErrorReader implements AnswerReader {
   ) {
     this.#options = options;
     this.#refusal = refusal;
-    this.#keyWatch = new KeyWatch(options.key);
+    this.#keyWatch = new KeyLeakScanner(options.key);
   }
 
   push(chunk: Buffer): void {
@@ -213,9 +213,9 @@ function saidIn(bytes: Buffer): string | undefined {
 /** A stream of events, as the `EventSource` of browsers reads it. */
 export class EventReader implements AnswerReader {
   readonly #options: AnswerReaderOptions;
-  readonly #keyWatch: KeyWatch;
+  readonly #keyWatch: KeyLeakScanner;
   /** Of what the model writes, from event to event. */
-  readonly #textWatch: KeyWatch;
+  readonly #textWatch: KeyLeakScanner;
   /** Events that wait until it is known that they are not the beginning of the key. */
   #waiting = new GatheredBytes();
   #isFirst = true;
@@ -230,8 +230,8 @@ export class EventReader implements AnswerReader {
 
   constructor(options: AnswerReaderOptions) {
     this.#options = options;
-    this.#keyWatch = new KeyWatch(options.key);
-    this.#textWatch = new KeyWatch(options.key);
+    this.#keyWatch = new KeyLeakScanner(options.key);
+    this.#textWatch = new KeyLeakScanner(options.key);
   }
 
   push(chunk: Buffer, pass: Pass): void {

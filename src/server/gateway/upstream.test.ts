@@ -7,18 +7,18 @@ import { expect, onTestFinished, test } from 'vitest';
 import { defaultUpstreamTimeouts, Upstream } from './upstream.ts';
 
 test('an answer that begins before the request has ended may take its time', async () => {
-  const patience = { ...defaultUpstreamTimeouts, answerMs: 50 };
+  const timeouts = { ...defaultUpstreamTimeouts, answerMs: 50 };
   const server = createServer(async (request, response) => {
     response.write('begun, ');
     request.resume();
     await once(request, 'end');
     // Longer than it may take until there is any answer.
-    await delay(patience.answerMs * 4);
+    await delay(timeouts.answerMs * 4);
     response.end('done');
   }).listen(0, '127.0.0.1');
   onTestFinished(() => void server.close().closeAllConnections());
   await once(server, 'listening');
-  using upstream = new Upstream(patience);
+  using upstream = new Upstream(timeouts);
   const { port } = server.address() as AddressInfo;
   const body = Buffer.alloc(32 * 1024 * 1024);
   const answer = await upstream.send({

@@ -49,17 +49,17 @@ export interface UpstreamRequest {
 }
 
 export class Upstream implements Disposable {
-  readonly #patience: UpstreamTimeouts;
+  readonly #timeouts: UpstreamTimeouts;
   readonly #http = new HttpAgent({ keepAlive: true, keepAliveMsecs: 30_000, maxFreeSockets: 16 });
   readonly #https = new HttpsAgent({ keepAlive: true, keepAliveMsecs: 30_000, maxFreeSockets: 16 });
 
-  constructor(patience: UpstreamTimeouts) {
-    this.#patience = patience;
+  constructor(timeouts: UpstreamTimeouts) {
+    this.#timeouts = timeouts;
   }
 
   /** Redirects are answers like others. PROVIDER_FAILED where there is none, ABORTED where nobody waits any more. */
   async send(outgoing: UpstreamRequest): Promise<IncomingMessage> {
-    const { pausesMs } = this.#patience;
+    const { pausesMs } = this.#timeouts;
     for (let tries = 1; ; tries++) {
       const first = await this.#try(outgoing);
       // A kept connection may have been closed from the other side at this very moment; nothing was answered on it.
@@ -103,7 +103,7 @@ export class Upstream implements Disposable {
     });
     sent.on('error', (error: NodeJS.ErrnoException) => {
       clearTimeout(late.timer);
-      const mayBeStale = sent.reusedSocket && performance.now() - began < this.#patience.staleMs;
+      const mayBeStale = sent.reusedSocket && performance.now() - began < this.#timeouts.staleMs;
       if (signal.aborted) resolve({ kind: 'failed', error: left() });
       else resolve(outcomeOf(error.code ?? 'unknown', mayBeStale));
     });
@@ -113,7 +113,7 @@ export class Upstream implements Disposable {
 
   /** First for a connection, then for the answer. */
   #watch(sent: ClientRequest, resolve: (outcome: Outcome) => void): { timer: NodeJS.Timeout } {
-    const { connectMs, answerMs } = this.#patience;
+    const { connectMs, answerMs } = this.#timeouts;
     const giveUp = (what: string) => () => {
       resolve({ kind: 'failed', error: permanentFailure(what) });
       sent.destroy();

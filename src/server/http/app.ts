@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
 import { Hono } from 'hono';
 import { CellaError } from '../../protocol/errors.ts';
-import { FORWARD_HEADER, type Hops } from '../cluster/forward-mark.ts';
+import { FORWARD_HEADER, type ForwardSigner } from '../cluster/forward-mark.ts';
 import { SessionForwarder } from '../cluster/session-forwarder.ts';
 import type { Logger } from '../logger.ts';
 import { HttpMetrics } from '../metrics.ts';
@@ -102,7 +102,7 @@ export interface AppOptions {
   /** Told of what is refused before its route is looked for. */
   readonly requestAudit: Pick<RequestAudit, 'refused'>;
   /** How a request is known that another server has passed on. */
-  readonly forwardSigner?: Hops | undefined;
+  readonly forwardSigner?: ForwardSigner | undefined;
 }
 
 export function makeApp({ hosts, log, metrics, requestAudit, forwardSigner }: AppOptions): Hono<RequestEnv> {

@@ -16,7 +16,7 @@ const RETRY_AFTER_MS = 1000;
 /** Throws `SESSION_ELSEWHERE` if another server has it, `AGENT_BUSY` if another process does. */
 export async function acquireSession({ locks }: Pick<Storage, 'locks'>, key: string, waitMs = 0): Promise<Lock> {
   try {
-    const ours = (await locks.holder(key))?.id === locks.id;
+    const ours = (await locks.ownerOf(key))?.id === locks.id;
     return await locks.acquire(key, { waitMs: ours ? Math.max(waitMs, OWN_LOCK_WAIT_MS) : waitMs, command: COMMAND });
   } catch (error) {
     const busy = error instanceof CellaError && error.code === 'AGENT_BUSY' && error.details.command === COMMAND;

@@ -229,7 +229,7 @@ export class SessionManager implements AsyncDisposable {
   async owningServer({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
     if (this.#open.has(id)) return undefined;
     const { locks } = this.#services.storage;
-    const holder = await locks.holder(storageKeyOf(ownerId, agentKey));
+    const holder = await locks.ownerOf(storageKeyOf(ownerId, agentKey));
     return holder?.id === locks.id ? undefined : holder?.id;
   }
 

@@ -1,13 +1,13 @@
-/** One holder for each agent key: a row in cella.db that names it, worth nothing once the holder has ended. */
+/** One owner for each agent key: a row in cella.db that names it, worth nothing once the owner has ended. */
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProcessIdentity } from '../../lib/process-identity.ts';
-import type { AcquireOptions, Clock, Lock, LockHolder, Locks } from '../contract.ts';
+import type { AcquireOptions, Clock, Lock, LockOwner, Locks } from '../contract.ts';
 import { LockHandle, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import type { Database, Row, SqliteConnection } from './database.ts';
-import type { Lifelines } from './process-liveness.ts';
+import type { ProcessLiveness } from './process-liveness.ts';
 import { agentColumn } from './schema.ts';
 
 /** How often a lock that others hold is looked at. */
@@ -19,13 +19,13 @@ const HOST = hostname();
 
 interface Taker {
   readonly lockId: string;
-  readonly holder: ProcessIdentity;
+  readonly owner: ProcessIdentity;
   readonly command: string;
 }
 
 export class FileLocks implements Locks {
   readonly #database: Pick<Database, 'read' | 'write'>;
-  readonly #liveness: Pick<Lifelines, 'ownId' | 'isAlive'>;
+  readonly #liveness: Pick<ProcessLiveness, 'ownId' | 'isAlive'>;
   readonly #clock: Clock;
   readonly #column: (key: string) => string;
   readonly #held = new Set<LockHandle>();
@@ -34,7 +34,7 @@ export class FileLocks implements Locks {
   /** `column` says how a key is written in the database: locks on other things than agents have other columns. */
   constructor(
     database: Pick<Database, 'read' | 'write'>,
-    liveness: Pick<Lifelines, 'ownId' | 'isAlive'>,
+    liveness: Pick<ProcessLiveness, 'ownId' | 'isAlive'>,
     clock: Clock,
     column = agentColumn,
   ) {
@@ -53,24 +53,24 @@ export class FileLocks implements Locks {
     for (;;) {
       if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
       const lockId = randomUUID();
-      const { ownId: holder } = this.#liveness;
-      let other = await this.#database.write((db) => this.#take(db, agentKey, { lockId, holder, command }));
+      const { ownId: owner } = this.#liveness;
+      let other = await this.#database.write((db) => this.#take(db, agentKey, { lockId, owner, command }));
       if (!other) return this.#keep(agentKey, lockId, signal);
       while (other) {
         const left = deadline - performance.now();
-        if (left <= 0) throw lockBusy(agentKey, holderFrom(other));
+        if (left <= 0) throw lockBusy(agentKey, ownerFrom(other));
         await delay(Math.min(left, LOOK_MS), undefined, signal ? { signal } : {}).catch((cause) => {
           throw lockAborted(agentKey, cause);
         });
-        other = await this.#database.read((db) => this.#holderOf(db, agentKey));
+        other = await this.#database.read((db) => this.#ownerRow(db, agentKey));
       }
     }
   }
 
-  async holder(agentKey: string): Promise<LockHolder | undefined> {
-    const row = await this.#database.read((db) => this.#holderOf(db, agentKey));
+  async ownerOf(agentKey: string): Promise<LockOwner | undefined> {
+    const row = await this.#database.read((db) => this.#ownerRow(db, agentKey));
     if (!row) return undefined;
-    const { id, pid, host, since } = holderFrom(row);
+    const { id, pid, host, since } = ownerFrom(row);
     return { id, pid, host, since };
   }
 
@@ -80,15 +80,15 @@ export class FileLocks implements Locks {
     for (const lock of [...this.#held]) await lock.release();
   }
 
-  /** Looks and takes in one transaction, so that of several who find a dead holder's lock one gets it. */
-  #take(db: SqliteConnection, agentKey: string, { lockId, holder, command }: Taker): Row | undefined {
-    const other = this.#holderOf(db, agentKey);
+  /** Looks and takes in one transaction, so that of several who find a dead owner's lock one gets it. */
+  #take(db: SqliteConnection, agentKey: string, { lockId, owner, command }: Taker): Row | undefined {
+    const other = this.#ownerRow(db, agentKey);
     if (other) return other;
     db.run(
       'INSERT OR REPLACE INTO locks (agent, grip, holder, pid, host, command, since) VALUES (?, ?, ?, ?, ?, ?, ?)',
       this.#column(agentKey),
       lockId,
-      holder,
+      owner,
       process.pid,
       HOST,
       command,
@@ -97,7 +97,7 @@ export class FileLocks implements Locks {
     return undefined;
   }
 
-  #holderOf(db: SqliteConnection, agentKey: string): Row | undefined {
+  #ownerRow(db: SqliteConnection, agentKey: string): Row | undefined {
     const row = db.get('SELECT holder, pid, host, command, since FROM locks WHERE agent = ?', this.#column(agentKey));
     return row && this.#liveness.isAlive(String(row.holder)) ? row : undefined;
   }
@@ -128,7 +128,7 @@ export class FileLocks implements Locks {
   }
 }
 
-const holderFrom = ({ holder, pid, host, since, command }: Row) => ({
+const ownerFrom = ({ holder, pid, host, since, command }: Row) => ({
   id: String(holder),
   pid: Number(pid),
   host: String(host),

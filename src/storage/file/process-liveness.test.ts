@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Lifelines } from './process-liveness.ts';
+import { ProcessLiveness } from './process-liveness.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -16,7 +16,7 @@ const unseen = '7-1-abc-1-abcdef';
 
 describe('a lifeline', () => {
   it('tells that its holder lives, until it is closed', () => {
-    const [one, other] = [new Lifelines(folder), new Lifelines(folder)];
+    const [one, other] = [new ProcessLiveness(folder), new ProcessLiveness(folder)];
     expect(other.isAlive(one.ownId)).toBe(true);
     expect(one.ownId).toBe(one.ownId);
     expect(one.ownId).not.toBe(other.ownId);
@@ -29,32 +29,32 @@ describe('a lifeline', () => {
   });
 
   it('is what counts where the pid says nothing', () => {
-    const lifelines = new Lifelines(folder);
-    expect(lifelines.isAlive(unseen)).toBe(false);
+    const liveness = new ProcessLiveness(folder);
+    expect(liveness.isAlive(unseen)).toBe(false);
     expect(existsSync(join(folder, unseen))).toBe(false);
     using holder = new DatabaseSync(join(folder, unseen));
-    expect(lifelines.isAlive(unseen)).toBe(false);
+    expect(liveness.isAlive(unseen)).toBe(false);
     holder.exec('BEGIN EXCLUSIVE');
-    expect(lifelines.isAlive(unseen)).toBe(true);
+    expect(liveness.isAlive(unseen)).toBe(true);
     holder.exec('COMMIT');
-    expect(lifelines.isAlive(unseen)).toBe(false);
+    expect(liveness.isAlive(unseen)).toBe(false);
   });
 
   it('of a dead holder stays that, also while others look at it', () => {
     using looking = new DatabaseSync(join(folder, unseen));
     looking.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
-    expect(new Lifelines(folder).isAlive(unseen)).toBe(false);
+    expect(new ProcessLiveness(folder).isAlive(unseen)).toBe(false);
   });
 
   it('is swept once its holder is dead, and not before', () => {
-    const lifelines = new Lifelines(folder);
-    const { ownId: holder } = lifelines;
+    const liveness = new ProcessLiveness(folder);
+    const { ownId: holder } = liveness;
     const held = '8-1-abc-1-abcdef';
     using other = new DatabaseSync(join(folder, held));
     other.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
     writeFileSync(join(folder, unseen), '');
-    new Lifelines(folder).sweep();
+    new ProcessLiveness(folder).sweep();
     expect(readdirSync(folder).sort()).toEqual([held, holder].sort());
-    lifelines.close();
+    liveness.close();
   });
 });

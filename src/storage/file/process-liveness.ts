@@ -17,7 +17,7 @@ const exclusive = 'PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE';
 const shared = 'BEGIN; SELECT count(*) FROM sqlite_schema';
 
 /** The operating system releases the file lock however the process ends, and shows it to other containers, too. */
-export class Lifelines {
+export class ProcessLiveness {
   readonly #folder: string;
   #own: { readonly identity: ProcessIdentity; readonly lock: DatabaseSync } | undefined;
   #closed = false;

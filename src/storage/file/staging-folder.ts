@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { systemCode } from '../../lib/errno.ts';
 import { makePrivateFolder } from '../../lib/private-file.ts';
 
-import type { Lifelines } from './process-liveness.ts';
+import type { ProcessLiveness } from './process-liveness.ts';
 
 export class StagingFolder {
   readonly folder: string;
-  readonly #liveness: Lifelines;
+  readonly #liveness: ProcessLiveness;
   #count = 0;
 
-  constructor(folder: string, liveness: Lifelines) {
+  constructor(folder: string, liveness: ProcessLiveness) {
     this.folder = folder;
     this.#liveness = liveness;
   }

@@ -15,7 +15,7 @@ import { Database } from './database.ts';
 import { FileEventLog } from './event-log.ts';
 import { guarded } from './file-errors.ts';
 import { FileLocks } from './locks.ts';
-import { Lifelines } from './process-liveness.ts';
+import { ProcessLiveness } from './process-liveness.ts';
 import { StagingFolder } from './staging-folder.ts';
 import { FileDeps, FileDocuments, FileRecords, FileTranscripts } from './tables.ts';
 import { FileTexts } from './text-files.ts';
@@ -37,7 +37,7 @@ export class FileStorage implements Storage {
   readonly deps: FileDeps;
   readonly documents: FileDocuments;
   readonly #database: Database;
-  readonly #liveness: Lifelines;
+  readonly #liveness: ProcessLiveness;
   readonly #scopes: FileScopes;
   readonly #stagingFolders: StagingFolder[] = [];
   #closing: Promise<void> | undefined;
@@ -45,7 +45,7 @@ export class FileStorage implements Storage {
   private constructor(path: string, clock: Clock) {
     this.path = path;
     this.#database = new Database(join(path, 'cella.db'));
-    this.#liveness = new Lifelines(join(path, 'processes'));
+    this.#liveness = new ProcessLiveness(join(path, 'processes'));
     const checkpoints = this.#subfolder('checkpoints');
     const artifacts = this.#subfolder('artifacts');
     this.checkpoints = new FileCheckpoints(checkpoints.folder, checkpoints.staging);
@@ -149,7 +149,7 @@ interface ScopesOptions {
   /** For those that are being removed. */
   readonly staging: StagingFolder;
   readonly database: Database;
-  readonly liveness: Lifelines;
+  readonly liveness: ProcessLiveness;
   readonly clock: Clock;
 }
 
@@ -217,6 +217,9 @@ function openScope(name: string, path: string, { database, liveness, clock }: Sc
 }
 
 /** Nothing that is meant for others begins with a dot: no agent's folder, and no tool's, skill's or artifact's file. */
-export function folderWithStaging(folder: string, liveness: Lifelines): { folder: string; staging: StagingFolder } {
+export function folderWithStaging(
+  folder: string,
+  liveness: ProcessLiveness,
+): { folder: string; staging: StagingFolder } {
   return { folder, staging: new StagingFolder(join(folder, '.unfinished'), liveness) };
 }

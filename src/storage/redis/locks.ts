@@ -1,9 +1,9 @@
 /**
- * One holder for each agent key: a key that names it and expires unless the holder renews it. The lock of a process that
+ * One owner for each agent key: a key that names it and expires unless the owner renews it. The lock of a process that
  * ended on this machine is free at once, as everybody here can see that it has.
  *
  * Every lock has a token, larger than all before it, which stays when the lock expires: by it the server knows what
- * comes from a holder that has lost its lock. Who holds what is decided by the server's clock alone; a holder only
+ * comes from a owner that has lost its lock. Who holds what is decided by the server's clock alone; a owner only
  * measures for how long it has not been told.
  */
 
@@ -13,7 +13,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { newProcessIdentity, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AcquireOptions, Lock, LockHolder, Locks } from '../contract.ts';
+import type { AcquireOptions, Lock, LockOwner, Locks } from '../contract.ts';
 import { LockHandle, leaseLost, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import {
   asText,
@@ -110,7 +110,7 @@ export class RedisLocks implements Locks {
     }
   }
 
-  async holder(agentKey: string): Promise<LockHolder | undefined> {
+  async ownerOf(agentKey: string): Promise<LockOwner | undefined> {
     const text = asTextIfAny(await this.#context.redis.send('GET', this.#keysOf(agentKey)[0]));
     const value = text === undefined ? undefined : parseLockValue(text);
     if (!value || processState(value.holder) === 'dead') return undefined;
@@ -140,7 +140,7 @@ export class RedisLocks implements Locks {
     await Promise.allSettled(releases);
   }
 
-  /** The live holder, if there is one; else the lock is ours. */
+  /** The live owner, if there is one; else the lock is ours. */
   async #take(agentKey: string, value: string): Promise<LockValue | Pick<HeldLease, 'keys' | 'token'>> {
     const keys = this.#keysOf(agentKey);
     const ask = async (seen: string) => {
@@ -252,7 +252,7 @@ const COMMAND = script('return redis.call(unpack(ARGV))');
 
 /**
  * Commands under a lock. The server compares the lock's token with the newest one in the same step in which it writes,
- * so a holder that was stopped for too long changes nothing, however late its command arrives.
+ * so a owner that was stopped for too long changes nothing, however late its command arrives.
  */
 export class FencedCommands implements RedisCommands {
   readonly #commands: RedisCommands;

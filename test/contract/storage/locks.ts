@@ -40,13 +40,13 @@ export function lockContract(open: OpenStorage): void {
   it('tell who holds them, without taking them', async () => {
     const again = onePlace(open);
     const [storage, other] = [await again({ clock: () => 1_700_000_000_000 }), await again()];
-    expect(await other.locks.holder('a')).toBeUndefined();
+    expect(await other.locks.ownerOf('a')).toBeUndefined();
     const lock = await storage.locks.acquire('a');
     const holder = { pid: process.pid, host: hostname(), since: 1_700_000_000_000 };
     for (const each of [storage, other])
-      expect(await each.locks.holder('a')).toEqual({ ...holder, id: storage.locks.id });
+      expect(await each.locks.ownerOf('a')).toEqual({ ...holder, id: storage.locks.id });
     await lock.release();
-    expect(await other.locks.holder('a')).toBeUndefined();
+    expect(await other.locks.ownerOf('a')).toBeUndefined();
   });
 
   it('are released at the end of a block', async () => {

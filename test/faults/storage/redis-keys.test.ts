@@ -190,9 +190,9 @@ describe('what nobody needs', () => {
     const storage = await opened('killed');
     const error = await failureOf(storage.locks.acquire('a'));
     expect(error).toMatchObject({ code: 'AGENT_BUSY', details: { pid: holding } });
-    expect(await storage.locks.holder('a')).toMatchObject({ pid: holding });
+    expect(await storage.locks.ownerOf('a')).toMatchObject({ pid: holding });
     await child.kill();
-    expect(await storage.locks.holder('a')).toBeUndefined();
+    expect(await storage.locks.ownerOf('a')).toBeUndefined();
     const lock = await storage.locks.acquire('a');
     expect(lock.held).toBe(true);
     await lock.release();
@@ -277,7 +277,7 @@ describe('a lock', () => {
     await vi.waitFor(async () => expect(await client.pTTL(key)).toBeGreaterThan(15_000), { timeout: 20_000 });
     await client.del(key);
     await renewed();
-    await vi.waitFor(async () => expect(await storage.locks.holder('a')).toMatchObject({ pid: process.pid }), {
+    await vi.waitFor(async () => expect(await storage.locks.ownerOf('a')).toMatchObject({ pid: process.pid }), {
       timeout: 20_000,
     });
     expect(lock.held).toBe(true);
@@ -287,7 +287,7 @@ describe('a lock', () => {
     await vi.waitFor(() => expect(lock.held).toBe(false), { timeout: 20_000 });
     // Letting go of what was lost takes nothing from whoever has it.
     await lock.release();
-    expect(await storage.locks.holder('a')).toMatchObject({ host: 'far' });
+    expect(await storage.locks.ownerOf('a')).toMatchObject({ host: 'far' });
   });
 
   it('of a process that cannot be seen is held until it expires', async () => {

@@ -45,7 +45,7 @@ const calls: [string, (storage: Storage) => Promise<unknown>][] = [
   ['events.read', ({ events }) => collect(events.read('a'))],
   ['events.trim', ({ events }) => events.trim('a', { maxEvents: 1000 })],
   ['locks.acquire', ({ locks }) => locks.acquire('free')],
-  ['locks.holder', ({ locks }) => locks.holder('a')],
+  ['locks.holder', ({ locks }) => locks.ownerOf('a')],
   ['transcripts.put', ({ transcripts }) => transcripts.put('a', 'one', { revision: 5, text: 'x' })],
   ['tools.list', ({ tools }) => tools.list()],
   ['tools.put', ({ tools }) => tools.put('late', 'x')],
@@ -134,7 +134,7 @@ it('a process that has nothing more to do ends, also where it did not close its 
     timeout: 20_000,
   });
   expect(stdout).toBe('true\n');
-  expect(await (await opened(redis.url, 'cella')).locks.holder('a')).toBeUndefined();
+  expect(await (await opened(redis.url, 'cella')).locks.ownerOf('a')).toBeUndefined();
 });
 
 describe('a server that does not answer', () => {

@@ -101,12 +101,12 @@ export async function bodies(): Promise<Target> {
   const { idempotencyKeyOf } = await import('../../../src/server/http/router.ts');
   const { parseSessionToken } = await import('../../../src/server/access/secrets.ts');
   const { parseToken } = await import('../../../src/server/access/secrets.ts');
-  const { Hops } = await import('../../../src/server/cluster/forward-mark.ts');
+  const { ForwardSigner } = await import('../../../src/server/cluster/forward-mark.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
   const { TerminalClientFrame } = await import('../../../src/protocol/api/socket-frames.ts');
   const routes = await endpoints();
-  const hops = new Hops('secret');
+  const signer = new ForwardSigner('secret');
   const hold = { add: () => {}, resize: () => {}, [Symbol.dispose]: () => {} };
   const rules = { limitBytes: 12_000, room: () => hold as unknown as ByteReservation };
 
@@ -167,9 +167,9 @@ export async function bodies(): Promise<Target> {
       const marked = { method: 'GET', path, authorization };
       const hop = String(request.headers['x-cella-hop'] ?? '');
       // As a friend would have signed it, where it asks for that: what is signed is read too.
-      hops.read(
+      signer.read(
         marked,
-        hop === 'signed' ? hops.sign(marked, { from: path.slice(0, 200), client: query.slice(0, 100) }) : hop,
+        hop === 'signed' ? signer.sign(marked, { from: path.slice(0, 200), client: query.slice(0, 100) }) : hop,
       );
       const context = contextOf(request, { path, query, body });
       try {

@@ -88,7 +88,7 @@ export async function answers(): Promise<Target> {
   const { findProviderRoute: doorOf } = await import('../../../src/server/gateway/provider-api.ts');
   const { providerAdapters } = await import('../../../src/server/gateway/providers/all-providers.ts');
   const { responseHeaders: answeredHeaders } = await import('../../../src/server/gateway/provider-api.ts');
-  const { KeyWatch } = await import('../../../src/server/gateway/key-leak-scanner.ts');
+  const { KeyLeakScanner } = await import('../../../src/server/gateway/key-leak-scanner.ts');
   const { UsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
   const doors = {
     messages: doorOf('anthropic', 'POST', '/anthropic/v1/messages'),
@@ -180,7 +180,7 @@ export async function answers(): Promise<Target> {
         if (unknown !== undefined) throw new Error(`${unknown} has passed`);
       }
       // All of a piece that holds the key is held back.
-      if (!new KeyWatch(KEY).passes(body)) return;
+      if (!new KeyLeakScanner(KEY).passes(body)) return;
       const again = read(readerOf(api, answer).make(), body, body.length > 1000 ? 7 : 1);
       if (again.passed !== passed || again.failed !== failed) throw new Error('it depends on how the answer was cut');
     },

@@ -301,7 +301,7 @@ describe('a provider', () => {
       request.resume();
       answer(response);
     });
-    const own = await Gateway.open({ settings: { providers: at(url) }, patience, log });
+    const own = await Gateway.open({ settings: { providers: at(url) }, upstreamTimeouts: patience, log });
     const good = await (await own.person('ada', KEY)).token();
     const reply = await own.messages(good, { stream }).catch((error: Error) => error);
     expect(JSON.stringify([lines, reply instanceof Error ? reply.message : reply])).not.toContain(KEY);
@@ -360,7 +360,7 @@ describe('a provider', () => {
   it('that cannot be reached is tried here, and whoever asks is told not to try again', async () => {
     const { url, server } = await provide(() => {});
     server.close();
-    const own = await Gateway.open({ settings: { providers: at(url) }, patience: patient });
+    const own = await Gateway.open({ settings: { providers: at(url) }, upstreamTimeouts: patient });
     const reply = await own.messages(await (await own.person('ada', KEY)).token());
     expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': 'false' } });
     expect(JSON.parse(reply.text).error.message).toContain('it cannot be reached (ECONNREFUSED), in 3 tries');

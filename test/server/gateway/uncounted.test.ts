@@ -182,7 +182,7 @@ describe('an answer is counted', () => {
     const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
     const patience = { pausesMs: [] };
     for (const [where, calls] of [[url, 1] as const, ['http://127.0.0.1:1', 0] as const]) {
-      const own = await Gateway.open({ settings: { providers: at(where) }, patience });
+      const own = await Gateway.open({ settings: { providers: at(where) }, upstreamTimeouts: patience });
       const { status } = await own.messages(await tokenOf(await own.person('ada', KEY)));
       expect(status).toBe(502);
       expect(await own.models.usage.session('ses_1')).toMatchObject({ calls, output: 100 * calls, estimated: calls });

@@ -157,7 +157,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
   test('one without kernel, reader and work is closed after a while, and opened again for whoever comes', async () => {
     const options = { sweepEveryMs: 20, closeAfterMs: 100 };
     const { host, hosted, storage } = await openHosted(await newPlace(kind), { agentKey: 'unused' }, options);
-    const isHeld = async () => (await storage.locks.holder('unused')) !== undefined;
+    const isHeld = async () => (await storage.locks.ownerOf('unused')) !== undefined;
     await execute(hosted, 'x = 5');
     const api = await hosted.api();
     const reading = new AbortController();
@@ -334,7 +334,7 @@ describe('a server that goes down', () => {
     for (const made of await making) {
       if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'SERVER_STOPPING' });
     }
-    for (const key of [...keys, 'forked']) expect(await storage.locks.holder(key)).toBeUndefined();
+    for (const key of [...keys, 'forked']) expect(await storage.locks.ownerOf(key)).toBeUndefined();
   });
 
   test('interrupts what outlasts the grace period, and says so in its result', async () => {
