@@ -43,7 +43,7 @@ describe('parseArguments', () => {
     expect(parseArguments([], '{"text": "x; y"}', parameters).named).toEqual({ text: 'x; y' });
     expect(() => parseArguments(['a=1'], '{}', parameters)).toThrow('given twice');
     for (const wrong of ['[1]', '1', 'null', '{', '']) {
-      expect(() => parseArguments([], wrong, parameters)).toThrow('no JSON object');
+      expect(() => parseArguments([], wrong, parameters)).toThrow('not a JSON object');
     }
   });
 

@@ -55,7 +55,7 @@ function parseGiven({ name, type, items = 'any' }: KnownParameter, texts: readon
   const [only = '', ...more] = texts;
   if (more.length === 0 && (type !== 'array' || only.trimStart().startsWith('['))) return parseValue(name, type, only);
   if (more.length > 0 && type !== 'array' && type !== 'any') {
-    throw new UsageError(`${name} is given ${texts.length} times, and is no list.`, 'Give it once.');
+    throw new UsageError(`${name} is given ${texts.length} times, and is not a list.`, 'Give it once.');
   }
   return texts.map((text) => parseValue(name, items, text));
 }
@@ -92,7 +92,7 @@ function parseValue(name: string, type: ArgumentType, text: string): PyValue {
 function parseObject(text: string): Record<string, PyValue> {
   const value = parseJson(text);
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, PyValue>;
-  throw new UsageError('--args is no JSON object.', `Write it as in --args '{"name": "value"}'.`);
+  throw new UsageError('--args is not a JSON object.', `Write it as in --args '{"name": "value"}'.`);
 }
 
 /** Undefined if the text is not JSON. Every JSON value is a valid Python value. */

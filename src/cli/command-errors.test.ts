@@ -53,8 +53,8 @@ describe('advice at a prompt', () => {
   });
 
   it('leaves out the route that a server names beside the command, and nothing else', () => {
-    const told = 'See them with `cella users list`, or GET /v1/users/:id; `cella users add` makes one.';
-    const here = 'See them with `cella users list`; `cella users add` makes one.';
+    const told = 'See them with `cella users list`, or GET /v1/users/:id; `cella users create` makes one.';
+    const here = 'See them with `cella users list`; `cella users create` makes one.';
     expect(adviceFor('NOT_FOUND', told)).toBe(here);
     expect(adviceFromServer({ code: 'NOT_FOUND', advice: told })).toBe(here);
     expect(adviceFromServer({ code: 'OF_A_LATER_VERSION', advice: 'Do as it says.' })).toBe('Do as it says.');

@@ -5,7 +5,7 @@ import { escapeControls } from './format.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 interface CommandOutputOptions {
-  readonly json: boolean;
+  readonly json?: boolean;
   /** Shapes the facts for a program. */
   readonly shape?: (facts: object) => object;
   /** `success` goes to stderr, because it is not part of the output. */
@@ -19,7 +19,7 @@ export class CommandOutput {
 
   constructor(terminal: Terminal, options: CommandOutputOptions) {
     this.terminal = terminal;
-    this.json = options.json;
+    this.json = options.json === true;
     this.#options = options;
   }
 

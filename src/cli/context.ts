@@ -238,14 +238,14 @@ export interface ImageCommands {
   buildImage(request: ImageRequest, work: ProgressOptions): Promise<ImageInfo>;
   /** Those that Cella has made, newest first. */
   listImages(engine: string | undefined): Promise<readonly ImageEntry[]>;
-  removeImage(name: string, engine: string | undefined): Promise<ImageEntry>;
+  deleteImage(name: string, engine: string | undefined): Promise<ImageEntry>;
 }
 
 /** One agent's program, as a command line names it. */
 export interface AgentProgramRequest {
   readonly agent: string;
   readonly dataDir: string;
-  /** Default: the version that Cella is tested with; on removal, all versions. */
+  /** Default: the version that Cella is tested with; to uninstall, all versions. */
   readonly version?: string;
 }
 
@@ -279,5 +279,5 @@ export interface AgentProgramCommands {
     work: ProgressOptions,
   ): Promise<ListedProgram & { readonly agent: string; readonly kept: boolean }>;
   listAgentPrograms(dataDir: string): Promise<readonly AgentProgramEntry[]>;
-  removeAgent(request: AgentProgramRequest): Promise<readonly ListedProgram[]>;
+  uninstallAgent(request: AgentProgramRequest): Promise<readonly ListedProgram[]>;
 }

@@ -1,6 +1,7 @@
 /** Defines a command: its summary, its examples, and how a wrong use of it is reported. */
 
 import type { Command, CommanderError } from 'commander';
+import { suggest } from '../lib/suggest.ts';
 import { UsageError } from './command-errors.ts';
 
 /** Creates a command of `cella` with this help text after its options. */
@@ -12,10 +13,43 @@ export type Done = (exitCode: number) => void;
 export const seeCommands = 'Run `cella --help` to see all commands.';
 
 /** Turns an error of Commander into a UsageError, so that it is reported like every other failure. */
-export function throwUsageError(error: CommanderError, advice: string): never {
+export function throwUsageError(error: CommanderError, command: Command, advice: string): never {
   if (error.exitCode === 0) throw error;
-  const message = error.code === 'commander.help' ? 'A command is missing.' : error.message.replace(/^error: /, '');
-  throw new UsageError(message, advice);
+  throw new UsageError(describeError(error, command), advice);
+}
+
+function describeError({ code, message }: CommanderError, command: Command): string {
+  if (code === 'commander.help') return 'A command is missing.';
+  if (code === 'commander.unknownCommand') return describeUnknownCommand(command, command.args[0] ?? '');
+  return message.replace(/^error: /, '');
+}
+
+/** What other programs call our commands. */
+const SYNONYMS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['add', ['create', 'set', 'install']],
+  ['agent', ['prompt']],
+  ['get', ['show', 'load']],
+  ['ls', ['list']],
+  ['new', ['create']],
+  ['put', ['save', 'set']],
+  ['remove', ['delete', 'uninstall', 'revoke']],
+  ['rm', ['delete', 'remove', 'uninstall', 'revoke']],
+  ['set', ['update']],
+  ['shell', ['exec']],
+  ['store', ['storage']],
+  ['terminal', ['exec']],
+]);
+
+export function describeUnknownCommand(parent: Command, word: string): string {
+  const path = pathOf(parent).join(' ');
+  return `Unknown command \`${path} ${word}\`.${suggestCommand(parent, word)}`;
+}
+
+/** With a space before it; empty if nothing comes close. */
+function suggestCommand(parent: Command, word: string): string {
+  const names = parent.commands.map((each) => each.name());
+  const meant = SYNONYMS.get(word)?.find((each) => names.includes(each)) ?? suggest(word, names);
+  return meant === undefined ? '' : ` Did you mean \`${[...pathOf(parent), meant].join(' ')}\`?`;
 }
 
 export function defineCommand(parent: Command, name: string, summary: string, examples: string): Command {
@@ -28,7 +62,7 @@ export function defineCommand(parent: Command, name: string, summary: string, ex
     .helpCommand(false)
     .exitOverride((error) => {
       const problem = describeMisuse(error, command, path);
-      if (problem === undefined) throwUsageError(error, advice);
+      if (problem === undefined) throwUsageError(error, command, advice);
       const example = findExample(examples, path);
       throw new UsageError(problem, example === undefined ? advice : `For example: \`${example}\`. ${advice}`);
     })
@@ -45,7 +79,8 @@ function describeMisuse({ code, message }: CommanderError, command: Command, pat
     case 'commander.excessArguments': {
       const taken = wanted.map((each) => `<${each.name()}>`).join(' and ');
       const what = taken === '' ? 'no argument' : `${taken} and no other argument`;
-      return `\`${path}\` takes ${what}; there ${args.length === 1 ? 'is one' : `are ${args.length}`}.`;
+      const given = args.length === 1 ? 'is one' : `are ${args.length}`;
+      return `\`${path}\` takes ${what}; there ${given}.${suggestCommand(command, args[0] ?? '')}`;
     }
     case 'commander.invalidArgument': {
       const [, value, name, reason] =

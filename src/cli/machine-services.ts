@@ -21,7 +21,7 @@ export function imagesHere(environment: Surroundings, version: string): ImageCom
       const { listImages } = await import('../environments/container/image-list.ts');
       return await listImages(await engineAt(address));
     },
-    removeImage: async (name, address) => {
+    deleteImage: async (name, address) => {
       const { removeImage } = await import('../environments/container/image-list.ts');
       return await removeImage(await engineAt(address), name);
     },
@@ -86,7 +86,7 @@ export const programsHere: AgentProgramCommands = {
       }),
     );
   },
-  removeAgent: async ({ agent, dataDir, version }) => {
+  uninstallAgent: async ({ agent, dataDir, version }) => {
     const [{ agentProgram }, { removeProgram }, { programsDir: programsIn }] = await Promise.all([
       import('../agents/registry.ts'),
       import('../agents/install-program.ts'),

@@ -6,7 +6,7 @@ import { seconds } from '../settings/value-types.ts';
 import { UsageError } from './command-errors.ts';
 
 interface SettingWording {
-  /** Replaces the description of the setting, for a command that uses it in its own way. */
+  /** Replaces the description and the default, for a command that uses the setting in its own way. */
   readonly about?: string;
   readonly otherwise?: string;
   readonly group?: string;
@@ -32,10 +32,10 @@ function describeSetting(
 ): string {
   const last = wording.otherwise ?? otherwise;
   const value = kind.fileType === 'switch' ? `${variable}=1` : variable;
-  return `${wording.about ?? about} (default: ${value}${last === '' ? '' : `, else ${last}`})`;
+  return `${wording.about ?? about} (env: ${value}${last === '' ? '' : `, default: ${last}`})`;
 }
 
-/** A list may be given several times; a part of it is no list of its own, unless commas say so. */
+/** A list flag may be repeated. Only commas split its value. */
 function settingParser<T>(setting: Setting<T>): (text: string, before: unknown) => unknown {
   const { type: kind } = setting;
   return (text, before) => {
@@ -54,9 +54,9 @@ function settingParser<T>(setting: Setting<T>): (text: string, before: unknown) 
 /** Every user of a machine can read the arguments of a process, for as long as it runs. */
 function rejectVisiblePassword({ mayHoldPassword, flag = '', variable, key }: Setting, text: string): void {
   if (!mayHoldPassword || !holdsPassword(text)) return;
-  // commander's own error would show the value.
+  // Commander's own error would show the value.
   throw new UsageError(
-    `The address after ${flag.replace(/ .*/, '')} holds a password, and every user of this machine can read arguments.`,
+    `The address after ${flag.replace(/ .*/, '')} has a password, and every user of this machine can read arguments.`,
     `Set it in ${variable}, or as \`${key}\` in a config file.`,
   );
 }
@@ -85,7 +85,7 @@ export function resolveSetting<T>(
   }
 }
 
-/** An empty folder would be this one, and an empty name none: both come from a variable that is not set. */
+/** An empty argument most likely comes from a shell variable that is not set. */
 export function parseText(text: string): string {
   if (text !== '') return text;
   throw new InvalidArgumentError('It must not be empty.');

@@ -11,7 +11,14 @@ import type {
   ServerCommands,
   StorageAccess,
 } from './context.ts';
-import { type DefineCommand, type Done, defineCommand, seeCommands, throwUsageError } from './define-command.ts';
+import {
+  type DefineCommand,
+  type Done,
+  defineCommand,
+  describeUnknownCommand,
+  seeCommands,
+  throwUsageError,
+} from './define-command.ts';
 import type { Defaults } from './session-flags.ts';
 
 export interface ProgramContext
@@ -46,101 +53,102 @@ const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'run',
     usage: '[options] [file]',
-    summary: 'run a Python program and show its output and last value',
+    summary: 'run a Python program, and print its output and last value',
     load: async () => (await import('./commands/run.ts')).addRun,
   },
   {
     name: 'repl',
     usage: '[options]',
-    summary: 'work in a kernel line by line',
+    summary: 'open a Python prompt in a kernel',
     load: async () => (await import('./commands/repl.ts')).addRepl,
   },
   {
     name: 'chat',
     usage: '[options]',
-    summary: 'work with an agent: Python, shell, undo, checkpoints',
+    summary: 'Python, shell, undo, checkpoints and coding agents in one place',
     load: async () => (await import('./commands/chat.ts')).addChat,
   },
   {
-    name: 'agent',
-    summary: 'prompt a coding agent in a session of a server',
-    load: async () => (await import('./commands/prompt.ts')).addAgent,
+    name: 'prompt',
+    usage: '[options] <text>',
+    summary: 'send a prompt to a coding agent at a server',
+    load: async () => (await import('./commands/prompt.ts')).addPrompt,
   },
   {
     name: 'permissions',
-    summary: 'what agents and tools wait for leave to do',
+    summary: 'decide pending permission requests of agents and tools',
     load: async () => (await import('./commands/permissions.ts')).addPermissions,
   },
   {
     name: 'profiles',
-    summary: 'what you set up for coding agents',
+    summary: 'manage named set-ups for coding agents',
     load: async () => (await import('./commands/profiles.ts')).addProfiles,
   },
   {
     name: 'checkpoints',
-    summary: 'points that an agent can go back to',
+    summary: 'save variables, and go back to them',
     load: async () => (await import('./commands/checkpoints.ts')).addCheckpoints,
   },
   {
     name: 'fork',
     usage: '[options] <key>',
-    summary: 'make another agent with the same names',
+    summary: 'copy a kernel to another agent key',
     load: async () => (await import('./commands/fork.ts')).addFork,
   },
   {
     name: 'ps',
     usage: '[options]',
-    summary: 'list all agents: live ones, and those that sleep',
+    summary: 'list kernels, live and hibernated',
     load: async () => (await import('./commands/ps.ts')).addPs,
   },
   {
     name: 'deps',
-    summary: 'the Python packages that kernels have',
+    summary: 'manage the Python packages of kernels',
     load: async () => (await import('./commands/deps.ts')).addDeps,
   },
   {
     name: 'skills',
-    summary: 'Python that agents keep for later',
+    summary: 'manage Python functions that code can call',
     load: async () => (await import('./commands/skills.ts')).addSkills,
   },
   {
     name: 'tools',
-    summary: 'programs, MCP servers and HTTP requests that code can call',
+    summary: 'manage programs, MCP servers and HTTP requests that code can call',
     load: async () => (await import('./commands/tools.ts')).addTools,
   },
   {
     name: 'artifacts',
-    summary: 'what agents have made and keep',
+    summary: 'manage results that code has saved',
     load: async () => (await import('./commands/artifacts.ts')).addArtifacts,
   },
   {
-    name: 'store',
-    summary: 'what a storage holds, and copies from one to another',
-    load: async () => (await import('./commands/storage.ts')).addStore,
+    name: 'storage',
+    summary: 'list the content of a storage, and copy it to another',
+    load: async () => (await import('./commands/storage.ts')).addStorage,
   },
   {
     name: 'serve',
-    summary: 'serve kernels to a team: REST, WebSocket, users and rights',
+    summary: 'start a server for a team: REST, WebSocket, users and permissions',
     load: async () => (await import('./commands/serve.ts')).addServe,
   },
   {
     name: 'sessions',
-    summary: 'the sessions of a server',
+    summary: 'manage the sessions of a server',
     load: async () => (await import('./commands/sessions.ts')).addSessions,
   },
   {
     name: 'users',
-    summary: 'the users of a server, their roles and quotas',
+    summary: 'manage the users of a server, their roles and quotas',
     load: async () => (await import('./commands/users.ts')).addUsers,
   },
   {
     name: 'tokens',
-    summary: 'the tokens that let programs into a server',
+    summary: 'manage the tokens that programs use at a server',
     load: async () => (await import('./commands/tokens.ts')).addTokens,
   },
   {
     name: 'credentials',
-    summary: 'the keys of model providers, for agents',
+    summary: 'manage keys of model providers, for agents',
     load: async () => (await import('./commands/credentials.ts')).addCredentials,
   },
   {
@@ -150,68 +158,58 @@ const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./commands/mcp.ts')).addMcp,
   },
   {
-    name: 'image',
-    summary: 'the images that kernels in containers run in',
-    load: async () => (await import('./commands/images.ts')).addImage,
+    name: 'images',
+    summary: 'manage the images that kernels in containers run in',
+    load: async () => (await import('./commands/images.ts')).addImages,
   },
   {
     name: 'agents',
-    summary: 'the coding agents that are installed here: Claude',
+    summary: 'install coding agents, such as Claude',
     load: async () => (await import('./commands/agents.ts')).addAgents,
   },
   {
     name: 'doctor',
     usage: '[options]',
-    summary: 'tell whether this machine can isolate code, and what is missing',
+    summary: 'check whether this machine can isolate code',
     load: async () => (await import('./commands/doctor.ts')).addDoctor,
   },
   {
     name: 'bench',
     usage: '[options]',
-    summary: 'measure starts, executions and memory on this machine',
+    summary: 'measure start-up, executions and memory on this machine',
     load: async () => (await import('./commands/bench.ts')).addBench,
   },
 ];
 
+/** That of the texts below the options. */
+const HELP_WIDTH = 105;
+
 const HELP = `
 Examples:
-  $ cella run -c '6 * 7'              run code, see its value
+  $ cella run -c '6 * 7'              run code, print its value
   $ cella run analysis.py             run a file
-  $ cella repl                        try things out line by line
+  $ cella repl                        a Python prompt
   $ cella chat                        Python, shell, undo and checkpoints in one place
-  $ cella agent 'Fix the tests'       prompt a coding agent at a server
-  $ cella permissions list            what agents wait for your leave to do
-  $ cella profiles list               what you have set up for coding agents
-  $ cella checkpoints create before   keep the names of an agent as they are
-  $ cella fork other                  make another agent with the same names
-  $ cella ps                          see all agents
-  $ cella deps add pandas             give the code a package
-  $ cella skills list                 Python that agents keep for later
-  $ cella tools call grep TODO a.txt  what code can call, called by hand
-  $ cella artifacts get report.md     what agents have made
-  $ cella store push redis://HOST     copy all of these to another storage
-  $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
-  $ cella sessions list               see what lives at a server
-  $ cella users add ada               let others use it; \`cella tokens\` for programs
-  $ cella credentials set anthropic   give agents a key that they never hold
+  $ cella deps add pandas             install a package for all kernels
+  $ cella checkpoints create before   save the variables
+  $ cella serve --detach              start a server in the background
+  $ cella prompt 'Fix the tests'      send a prompt to a coding agent at the server
+  $ cella users create ada            let somebody else use the server
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
-  $ cella image build                 make the image that kernels in containers run in
-  $ cella agents install claude       bring a coding agent that works in a session
-  $ cella doctor                      see what this machine can isolate
+  $ cella doctor                      check what this machine can isolate
 
 Settings:
-  A flag wins over a variable, and that over the config file: config.yaml in the data folder, or the
-  one that --config or CELLA_CONFIG names. There, \`--max-kernels 8\` is \`max-kernels: 8\`.
-  CELLA_DATA_DIR, CELLA_PYTHON, CELLA_EXECUTOR, CELLA_STORAGE, CELLA_REDIS and the like stand for the
-  flags of that name. These have none, and stand in no file:
-    CELLA_TOKEN              the token for the server at CELLA_URL
-    CELLA_MCP_TOKEN          the bearer token of \`cella mcp --http\`
-    CELLA_MASTER_KEY         what a server encrypts credentials with; see docs/gateway.md
-    CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
+  A flag wins over an environment variable, a variable over the config file: config.yaml in the data
+  folder, or the one that --config or CELLA_CONFIG names. There, --max-kernels 8 is \`max-kernels: 8\`.
+  The help of each flag names its variable. These variables have no flag, and cannot be in the file:
+    CELLA_TOKEN              token for the server at CELLA_URL
+    CELLA_MCP_TOKEN          bearer token of \`cella mcp --http\`
+    CELLA_MASTER_KEY         key that a server encrypts credentials with; see docs/gateway.md
+    CELLA_CREDENTIAL_NAME    the secret NAME, for tools that mention it
     NO_COLOR                 any text turns colours off
-  docs/settings.md has all of them in one table.
+  docs/settings.md lists all of them.
 
-Run \`cella <command> --help\` for a command's options, examples and exit codes.`;
+Run \`cella <command> --help\` for the options, examples and exit codes of a command.`;
 
 /** Runs one command line and returns its exit code. */
 export async function runProgram(words: readonly string[], context: ProgramContext): Promise<number> {
@@ -248,19 +246,20 @@ export async function runProgram(words: readonly string[], context: ProgramConte
 
 async function buildProgram(context: ProgramContext, done: Done): Promise<Command> {
   const program = new Command('cella')
-    .description('A place of its own for every AI agent: a persistent, sandboxed Python kernel.')
+    .description('A persistent, sandboxed Python kernel for every AI agent.')
     .version(context.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)
     // `--version` after a command is that command's own.
     .enablePositionalOptions()
-    .exitOverride((error) => throwUsageError(error, seeCommands))
+    .exitOverride((error) => throwUsageError(error, program, seeCommands))
     .configureHelp({ subcommandTerm: describeCommand })
     .addHelpText('after', HELP);
   // Commands copy these settings when they are added. `runProgram` prints errors.
   program.configureOutput({
     writeOut: (text) => void context.terminal.out(text).catch(() => {}),
     writeErr: () => {},
+    getOutHelpWidth: () => Math.min(context.terminal.columns ?? HELP_WIDTH, HELP_WIDTH),
   });
   for (const { name, summary, load } of COMMANDS) {
     const define: DefineCommand = (help) => defineCommand(program, name, summary, help);
@@ -285,9 +284,9 @@ function addHelp(program: Command): void {
     .helpOption(false)
     .action((names: string[]) => {
       let command = program;
-      for (const [index, name] of names.entries()) {
+      for (const name of names) {
         const found = command.commands.find((each) => each.name() === name);
-        if (!found) throw new UsageError(`unknown command '${names.slice(0, index + 1).join(' ')}'`, seeCommands);
+        if (!found) throw new UsageError(describeUnknownCommand(command, name), seeCommands);
         command = found;
       }
       command.outputHelp();

@@ -5,32 +5,36 @@ import type { Client } from '../client/index.ts';
 import { settings } from '../settings/settings-table.ts';
 import type { ServerFlags } from './backend/find-server.ts';
 import { CommandOutput } from './command-output.ts';
+import type { Done } from './define-command.ts';
 import { addSetting, addSettings } from './options.ts';
 import type { ProgramContext } from './program.ts';
+import { SERVER_GROUP } from './target-options.ts';
 
 export interface JsonServerFlags extends ServerFlags {
   readonly json?: boolean;
 }
 
-/** `url` returns the address of the server for browsers. */
-type ServerWork = (client: Client, report: CommandOutput, url: () => Promise<string>) => Promise<number>;
-export type RunAtServer = (flags: JsonServerFlags, work: ServerWork) => Promise<void>;
+type ServerWork = (client: Client, output: CommandOutput) => Promise<number>;
 
-export function addJsonServerFlags(command: Command): Command {
-  return addServerFlags(command).option('--json', 'print JSON');
+export function addJsonServerFlags(command: Command, about = 'print one JSON object'): Command {
+  return addServerFlags(command).option('--json', about);
 }
 
-/** Returns the exit code of `work`. */
-export async function runAtServer(flags: JsonServerFlags, context: ProgramContext, work: ServerWork): Promise<number> {
-  const { connectToServer, resolveServerUrl } = await import('./backend/find-server.ts');
-  await using client = await connectToServer(flags, context.defaults);
-  const report = new CommandOutput(context.terminal, { json: flags.json === true });
-  const url = async () => resolveServerUrl(flags, context.defaults) ?? (await client.server.status()).url;
-  return await work(client, report, url);
+/** Runs the work of one command with a client of the server that its flags name. */
+export function serverRunner(
+  context: ProgramContext,
+  done: Done,
+): (flags: JsonServerFlags, work: ServerWork) => Promise<void> {
+  return async (flags, work) => {
+    const { connectToServer } = await import('./backend/find-server.ts');
+    await using client = await connectToServer(flags, context.defaults);
+    done(await work(client, new CommandOutput(context.terminal, flags)));
+  };
 }
 
 export function addServerFlags(command: Command): Command {
-  addSettings(command, [settings.url, settings.tokenFile]);
-  addSetting(command, settings.dataDir, { about: 'the data folder of a server on this machine' });
-  return addSetting(command, settings.config);
+  const group = SERVER_GROUP;
+  addSettings(command, [settings.url, settings.tokenFile], { group });
+  addSetting(command, settings.dataDir, { about: 'data folder of a server on this machine', group });
+  return addSetting(command, settings.config, { group });
 }

@@ -99,9 +99,9 @@ describe('executorOptionsOf', () => {
   });
 
   it.each([
-    [{ image: 'mine' }, '--image means nothing to the executor auto'],
-    [{ executor: 'subprocess', engine: 'unix:///x' } as const, '--engine means nothing to the executor subprocess'],
-    [{ executor: 'in-process', image: 'mine' } as const, '--image means nothing to the executor in-process'],
+    [{ image: 'mine' }, '--image cannot be used with the executor auto'],
+    [{ executor: 'subprocess', engine: 'unix:///x' } as const, '--engine cannot be used with the executor subprocess'],
+    [{ executor: 'in-process', image: 'mine' } as const, '--image cannot be used with the executor in-process'],
   ])('refuses %j', (flags, problem) => expect(() => toExecutorOptions(flags, {})).toThrow(problem));
 
   it('tells a variable that names no executor', () => {

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { executorKinds, isReservedKey } from '../protocol/enums.ts';
 import { formatAllowedHost, parseAllowedHost } from '../protocol/network-hosts.ts';
-import type { ExecuteOptions } from '../session/api.ts';
+import type { ExecuteOptions, NamespacesApi } from '../session/api.ts';
 import { settings } from '../settings/settings-table.ts';
 import type { UnknownVariable } from '../settings/unknown-variables.ts';
 import { UsageError } from './command-errors.ts';
@@ -19,6 +19,7 @@ import type {
   PackageOptions,
   StorageAccess,
 } from './context.ts';
+import type { Done } from './define-command.ts';
 import { addSetting, addSettings, parseMegabytes, parseText, type SettingVariables } from './options.ts';
 import {
   addStorageFlags,
@@ -51,34 +52,32 @@ export interface Defaults extends TargetDefaults, PackageDefaults, ExecutorDefau
 }
 
 export function addAgentKeyFlags(command: Command): Command {
-  return addTargetFlags(addSetting(command, settings.agentKey));
+  return addTargetFlags(addSetting(command, settings.agentKey, { about: 'agent key that owns the kernel' }));
 }
 
 export function addSessionFlags(command: Command): Command {
   return addRuntimeFlags(addAgentKeyFlags(command));
 }
 
+const SESSION_GROUP = 'Session:';
+
 /** Where and how the code runs. */
 export function addRuntimeFlags(command: Command): Command {
-  const packages = (name: string, about: string) => new Option(name, about).helpGroup('Packages:');
-  command.option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText);
-  addSetting(command, settings.python)
-    .addOption(
-      new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']),
-    )
-    .addOption(
-      new Option('--network <none|host|allow:HOSTS>', 'no network, that of this machine, or some hosts').argParser(
-        parseNetwork,
-      ),
-    )
-    .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
-  addSetting(command, settings.tools)
-    .addOption(packages('--sync-deps', 'install the configured packages before the code runs'))
-    .addOption(packages('--no-runtime-deps', 'the code may not add or remove packages'));
+  const option = (name: string, about: string, group = SESSION_GROUP) => new Option(name, about).helpGroup(group);
+  const folder = 'working folder of the code (default: the workspace of the agent key)';
+  const network = option('--network <none|host|allow:HOSTS>', 'no network, that of this machine, or these hosts');
+  command
+    .addOption(option('--cwd <dir>', folder).argParser(parseText))
+    .addOption(option('--sandbox <on|off>', 'off runs trusted code without isolation').choices(['on', 'off']))
+    .addOption(network.argParser(parseNetwork))
+    .addOption(option('--memory <mb>', 'memory limit of the code, in megabytes').argParser(parseMegabytes));
+  addSettings(command, [settings.python, settings.tools], { group: SESSION_GROUP })
+    .addOption(option('--sync-deps', 'install the listed packages before the code runs', PACKAGE_GROUP))
+    .addOption(option('--no-runtime-deps', 'the code may not add or remove packages', PACKAGE_GROUP));
   return addPackageFlags(addExecutorFlags(command));
 }
 
-/** As a session takes it: a blank key is `default`. */
+/** A blank key is `default`. */
 export function resolveAgentKey(flags: Pick<SessionFlags, 'agent'>, defaults: Defaults): string {
   const key = givenAgentKey(flags, defaults) ?? '';
   return key.trim() === '' ? 'default' : key;
@@ -92,7 +91,7 @@ function givenAgentKey(
   const key = flags.agent ?? agentKey;
   if (key === undefined || !isReservedKey(key)) return key;
   throw new UsageError(
-    `The agent key ${JSON.stringify(key)} begins with ~, which the keys of a server's users do.`,
+    `The agent key ${JSON.stringify(key)} begins with ~, which is reserved for a server's users.`,
     `Choose another with ${flags.agent === undefined ? 'CELLA_AGENT_KEY' : '--agent'}.`,
   );
 }
@@ -126,7 +125,7 @@ function toSandboxOption(
 ): OpenOptions['sandbox'] {
   if (executor === 'in-process' && network !== undefined) {
     throw new UsageError(
-      'The executor in-process has no sandbox, and with it no network of its own.',
+      'The executor in-process has no sandbox, and so no network of its own.',
       'Leave out --network, or choose another executor.',
     );
   }
@@ -205,8 +204,8 @@ export function addStorageNamespaceFlags(command: Command): Command {
 }
 
 function addLocalNamespaceFlags(command: Command): Command {
-  const agent = new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp();
-  return addSetting(command.addOption(agent), settings.python, { about: 'the Python of the kernels' });
+  const agent = new Option('--agent <key>', 'ignored: all agent keys of a storage share these').hideHelp();
+  return addSetting(command.addOption(agent), settings.python, { about: 'Python of the kernels' });
 }
 
 export function addToolsFlag(command: Command): Command {
@@ -217,7 +216,7 @@ export function addNamespacePackageFlags(command: Command): Command {
   return addExecutorFlags(addPackageFlags(addNamespaceFlags(command)));
 }
 
-export function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): NamespaceTarget {
+function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): NamespaceTarget {
   const executor = toExecutorOptions(flags, defaults);
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = toPackageOptions(flags, defaults);
@@ -235,8 +234,17 @@ export function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): Na
   };
 }
 
-export function createOutput(flags: NamespaceFlags, { terminal }: CommandContext): CommandOutput {
-  return new CommandOutput(terminal, { json: flags.json === true });
+type NamespaceWork = (namespaces: NamespacesApi, output: CommandOutput) => Promise<number>;
+
+/** Runs the work of one command on the namespaces that its flags name. */
+export function namespaceRunner(
+  context: NamespaceContext & { readonly defaults: Defaults },
+  done: Done,
+): (flags: NamespaceFlags, work: NamespaceWork) => Promise<void> {
+  return async (flags, work) => {
+    await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
+    done(await work(namespaces, new CommandOutput(context.terminal, flags)));
+  };
 }
 
 /** What such a command works with. */
@@ -270,7 +278,7 @@ export function toExecutorOptions(flags: ExecutorFlags, defaults: ExecutorDefaul
     const unused = flags.image !== undefined ? '--image' : flags.engine !== undefined ? '--engine' : undefined;
     if (unused === undefined) return executor === undefined ? {} : { executor };
     throw new UsageError(
-      `${unused} means nothing to the executor ${executor ?? 'auto'}.`,
+      `${unused} cannot be used with the executor ${executor ?? 'auto'}.`,
       'Leave it out, or add --executor container.',
     );
   }
@@ -288,7 +296,7 @@ function executorNamed(name: string | undefined): ExecutorChoice | undefined {
   const found = EXECUTOR_CHOICES.find((each) => each === name);
   if (found !== undefined || name === undefined) return found;
   throw new UsageError(
-    `CELLA_EXECUTOR is ${JSON.stringify(name)}, which is no executor.`,
+    `CELLA_EXECUTOR is ${JSON.stringify(name)}, which is not an executor.`,
     `Set it to one of ${EXECUTOR_CHOICES.join(', ')}, or choose with --executor.`,
   );
 }

@@ -33,9 +33,9 @@ describe('whereOf', () => {
   });
 
   it('refuses what contradicts itself', () => {
-    expect(() => resolveTarget({ url, data: '/mine' }, defaults)).toThrow('--data means nothing to the server');
-    expect(() => resolveTarget({ url, prefix: 'x' }, defaults)).toThrow('--prefix means nothing to the server');
-    expect(() => resolveTarget({ tokenFile: 'x' }, defaults)).toThrow('--token-file means nothing without --url');
+    expect(() => resolveTarget({ url, data: '/mine' }, defaults)).toThrow('--data cannot be used with --url');
+    expect(() => resolveTarget({ url, prefix: 'x' }, defaults)).toThrow('--prefix cannot be used with --url');
+    expect(() => resolveTarget({ tokenFile: 'x' }, defaults)).toThrow('--token-file needs --url');
   });
 
   it('can be typed again', () => {

@@ -22,12 +22,12 @@ export interface TargetDefaults extends StorageDefaults {
   readonly serverTokenFile?: string | undefined;
 }
 
-const SERVER_GROUP = 'Server:';
+export const SERVER_GROUP = 'Server:';
 
 /** `tokenFile: false` for a command that calls something else so. */
 export function addTargetFlags(command: Command, { tokenFile = true } = {}): Command {
-  const otherwise = 'the one that runs on the data folder, if any';
-  addSetting(addStorageFlags(command), settings.url, { about: 'a server elsewhere', otherwise, group: SERVER_GROUP });
+  const otherwise = 'the server on the data folder, if one runs';
+  addSetting(addStorageFlags(command), settings.url, { about: 'address of a server', otherwise, group: SERVER_GROUP });
   return tokenFile ? addSetting(command, settings.tokenFile, { group: SERVER_GROUP }) : command;
 }
 
@@ -36,14 +36,14 @@ export function resolveTarget(flags: TargetFlags, defaults: TargetDefaults): Sto
   const named = (['data', 'storage', 'redis', 'prefix'] as const).find((name) => flags[name] !== undefined);
   if (flags.url !== undefined && named !== undefined) {
     throw new UsageError(
-      `--${named} means nothing to the server at --url, which has its own.`,
+      `--${named} cannot be used with --url: the server has its own storage.`,
       'Leave one of them out.',
     );
   }
   const url = flags.url ?? (named === undefined ? defaults.serverUrl : undefined);
   if (url === undefined) {
     if (flags.tokenFile === undefined) return resolveStorage(flags, defaults);
-    throw new UsageError('--token-file means nothing without --url.', 'Leave it out, or add --url ADDRESS.');
+    throw new UsageError('--token-file needs --url.', 'Leave it out, or add --url ADDRESS.');
   }
   const token = flags.tokenFile === undefined ? defaults.serverToken : undefined;
   const tokenFile = flags.tokenFile ?? (token === undefined ? defaults.serverTokenFile : undefined);
@@ -148,15 +148,15 @@ export function parseStorageUrl(text: string, dataDir: string): StorageTarget {
   // Every user of a machine can read arguments. The text is not repeated.
   if (holdsPassword(text)) {
     throw new UsageError(
-      'The address holds a password, and every user of this machine can read arguments.',
+      'The address has a password, and every user of this machine can read arguments.',
       PASSWORD_ADVICE,
     );
   }
-  if (!URL.canParse(text)) throw new UsageError('This is no address of a Redis server.', EXAMPLES);
+  if (!URL.canParse(text)) throw new UsageError('This is not the address of a Redis server.', EXAMPLES);
   const url = new URL(text);
   const prefix = url.searchParams.get('prefix');
   const unknown = [...url.searchParams.keys()].find((name) => name !== 'prefix');
-  if (unknown !== undefined) throw new UsageError(`A Redis address knows no ?${unknown}=.`, EXAMPLES);
+  if (unknown !== undefined) throw new UsageError(`A Redis address cannot have ?${unknown}=.`, EXAMPLES);
   url.search = '';
   return { dataDir, redis: { url: url.href, ...(prefix === null ? {} : { prefix }) } };
 }
@@ -170,7 +170,7 @@ export function formatStorageUrl(place: StorageTarget): string {
 }
 
 const PASSWORD_ADVICE =
-  'Set it in CELLA_REDIS with CELLA_STORAGE=redis, and name the other storage: `cella store pull FOLDER` in place of a push.';
+  'Set it in CELLA_REDIS with CELLA_STORAGE=redis, and pull from the other storage: `cella storage pull FOLDER`.';
 const EXAMPLES = 'Name it as in ./data or redis://127.0.0.1:6379/?prefix=team.';
 
 /** Copying from a folder that is not there would make it. */

@@ -221,6 +221,11 @@ export class InputResponder {
           return;
         }
         if (event.type === 'input_request') asked = event;
+        // Nothing follows the result. A reader that leaves with it must not leave an execution that looks live.
+        if (event.type === 'result') {
+          over = true;
+          await events.return();
+        }
         yield event;
       }
     } finally {

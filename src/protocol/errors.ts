@@ -176,12 +176,12 @@ export const errorCodes = {
   IMAGE_NOT_FOUND: permanent(
     404,
     -32061,
-    'Make the default image with `cella image build`, or pull the named one with `docker pull`.',
+    'Make the default image with `cella images build`, or pull the named one with `docker pull`.',
   ),
   IMAGE_UNUSABLE: permanent(
     422,
     -32062,
-    'Use an image with Python 3.9 or later, or make one with `cella image build`.',
+    'Use an image with Python 3.9 or later, or make one with `cella images build`.',
   ),
   CONTAINER_FAILED: retryable(500, -32063, 'The engine’s own words are in the message.'),
   CAPABILITY_MISSING: permanent(

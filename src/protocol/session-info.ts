@@ -41,7 +41,7 @@ export const SessionSettings = z.strictObject({
   env: z.record(wellFormed.regex(/^[^=\0]+$/, 'must be a variable name'), wellFormed).default({}),
   /** Where the code runs: `auto` is `subprocess`. See docs/executors.md. */
   executor: z.enum(['auto', ...executorKinds]).default('auto'),
-  /** For `container`: the image, in place of the one that `cella image build` makes. */
+  /** For `container`: the image, in place of the one that `cella images build` makes. */
   image: text.min(1).max(500).optional(),
   sandbox: SandboxOption,
   limits: Limits.prefault({}),

@@ -111,7 +111,7 @@ async function requireNode(executor: Executor, environment: KernelHost, image: s
 function unusable(image: string | undefined, words: string): CellaError {
   const which = image === undefined ? 'The default image' : `The image ${image}`;
   const advice =
-    image === undefined ? 'build it again with `cella image build`' : 'it needs the libraries of glibc and libstdc++';
+    image === undefined ? 'build it again with `cella images build`' : 'it needs the libraries of glibc and libstdc++';
   const message = `${which} cannot run a coding agent, because Node does not run in it (${words}): ${advice}.`;
   return new CellaError('IMAGE_UNUSABLE', message, { details: image === undefined ? {} : { image } });
 }

@@ -41,7 +41,7 @@ const kernelSettings = {
     { defaultText: 'auto, which is subprocess' },
   ),
   image: setting('--image <name>', 'for container: the image', types.text, {
-    defaultText: 'what `cella image build` made',
+    defaultText: 'what `cella images build` made',
   }),
   engine: setting('--engine <address>', 'for container: where Docker or Podman listens', types.text, {
     defaultText: 'DOCKER_HOST, the usual sockets',

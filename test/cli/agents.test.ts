@@ -32,7 +32,7 @@ describe('cella agents', () => {
   it('shows how it is used, and what it is not', async () => {
     const { code, out } = await run(['--help']);
     expect(code).toBe(0);
-    for (const word of ['install', 'list', 'remove', 'cella ps']) expect(out).toContain(word);
+    for (const word of ['install', 'list', 'uninstall', 'cella prompt']) expect(out).toContain(word);
     expect((await run(['install', '--help'])).out).toContain('--version');
   });
 
@@ -40,13 +40,13 @@ describe('cella agents', () => {
     const env = pathWith(BRING);
     expect(await run(['list'])).toMatchObject({
       out: expect.stringMatching(/^AGENT +TESTED +STATE\nclaude +0\.3\.325 +not installed\n$/),
-      err: '`cella agents install claude` installs it.\n',
+      err: 'Install claude with `cella agents install claude`.\n',
     });
     const installed = await run(['install', 'claude'], env);
     expect(installed).toMatchObject({ code: 0 });
     const path = join(cella.dataDir, 'programs', 'claude', '0.3.325');
     expect(installed.out).toContain(path);
-    expect((await run(['install', 'claude'], env)).out).toContain('there already');
+    expect((await run(['install', 'claude'], env)).out).toContain('already installed');
     const { agents } = JSON.parse((await run(['list', '--json'])).out);
     expect(agents).toMatchObject([
       { agent: 'claude', ready: true, used: '0.3.325', installed: [{ version: '0.3.325', path, missing: [] }] },
@@ -55,9 +55,9 @@ describe('cella agents', () => {
     const { out } = await run(['list']);
     expect(out).toMatch(/ 0\.3\.300 +used /);
     expect(out).toMatch(/ 0\.3\.325 +not used /);
-    expect((await run(['remove', 'claude', '--version', '0.3.300'])).out).toContain('Removed claude 0.3.300');
+    expect((await run(['uninstall', 'claude', '--version', '0.3.300'])).out).toContain('Uninstalled claude 0.3.300');
     expect((await run(['list'])).out).toMatch(/ 0\.3\.325 +used /);
-    expect((await run(['remove', 'claude'])).out).toContain('Removed claude 0.3.325');
+    expect((await run(['uninstall', 'claude'])).out).toContain('Uninstalled claude 0.3.325');
     expect(JSON.parse((await run(['list', '--json'])).out).agents).toMatchObject([{ ready: false, installed: [] }]);
   });
 
@@ -75,8 +75,8 @@ describe('cella agents', () => {
     const program = '@anthropic-ai/claude-agent-sdk-linux-x64/claude';
     rmSync(join(cella.dataDir, 'programs/claude/0.3.325/node_modules', program));
     expect(await run(['list'])).toMatchObject({
-      out: expect.stringContaining(` lacks ${program} `),
-      err: '`cella agents install claude` brings what it lacks.\n',
+      out: expect.stringContaining(` incomplete: ${program} `),
+      err: 'Install the missing parts of claude with `cella agents install claude`.\n',
     });
     expect(JSON.parse((await run(['list', '--json'])).out).agents).toMatchObject([
       { agent: 'claude', ready: false, installed: [{ version: '0.3.325', missing: [program] }] },
@@ -88,7 +88,7 @@ describe('cella agents', () => {
   it.each([
     [['install', 'nobody'], 'AGENT_UNKNOWN'],
     [['install', '../claude'], 'AGENT_UNKNOWN'],
-    [['remove', 'claude'], 'AGENT_NOT_INSTALLED'],
+    [['uninstall', 'claude'], 'AGENT_NOT_INSTALLED'],
     [['install', 'claude', '--version', '$(id)'], 'INVALID_OPTIONS'],
   ])('refuses %j as %s', async (words, expected) => {
     const { code, out } = await run([...words, '--json']);

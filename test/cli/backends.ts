@@ -26,7 +26,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     const words = ([first = '', ...rest]: readonly string[]) => {
       // Groups have their flags after the second word.
       const [second, ...others] = rest;
-      const group = ['deps', 'skills', 'tools', 'artifacts', 'store', 'checkpoints'].includes(first);
+      const group = ['deps', 'skills', 'tools', 'artifacts', 'storage', 'checkpoints'].includes(first);
       if (group && second !== undefined) return [first, second, ...way.flags, ...others];
       return [first, ...way.flags, ...rest];
     };
@@ -82,7 +82,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(events[0]).toEqual({ type: 'stdout', text: 'hello\n' });
       expect(events[1]).toMatchObject({ type: 'result', status: 'ok', execution: 2, value: 42, repr: '42' });
       expect(events[1]).toMatchObject({ stdout: 'hello\n', stderr: '', displays: [] });
-      expect((await json('ps')).agents).toContainEqual(
+      expect((await json('ps')).kernels).toContainEqual(
         expect.objectContaining({ agentKey: 'kept', executions: 2, state: expect.stringMatching(/live|hibernated/) }),
       );
       const dry = ['--transaction', 'rollback_always', '-c', 'x = 0; x'];
@@ -155,7 +155,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         code: 0,
         out: '42\n',
       });
-      const keys = (await json('ps')).agents.map(({ agentKey }: { agentKey: string }) => agentKey);
+      const keys = (await json('ps')).kernels.map(({ agentKey }: { agentKey: string }) => agentKey);
       expect(keys).toContain('lines');
       expect(keys).not.toContainEqual(expect.stringMatching(/^chat-/));
     });
@@ -175,23 +175,23 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
 
     it('keeps skills and artifacts, and runs what it keeps', async () => {
       const kept = await run('skills', 'create', 'double', file('double.py', SKILL));
-      expect(kept).toMatchObject({ code: 0, out: 'Kept the skill double(n: int).\n' });
+      expect(kept).toMatchObject({ code: 0, out: 'Created the skill double(n: int).\n' });
       expect(await run('skills', 'run', 'double', 'n=21', '--agent', 'skilled')).toEqual({
         code: 0,
         out: 'at work\n42\n',
         err: '',
       });
-      const put = await run('artifacts', 'put', 'note.txt', file('note.txt', 'kept text'));
-      expect(put).toMatchObject({ code: 0, out: expect.stringContaining('Kept the artifact "note.txt"') });
+      const put = await run('artifacts', 'save', 'note.txt', file('note.txt', 'kept text'));
+      expect(put).toMatchObject({ code: 0, out: expect.stringContaining('Saved the artifact "note.txt"') });
       expect((await run('run', '--agent', 'skilled', '-c', 'artifacts.load("note.txt")')).out).toBe("'kept text'\n");
-      expect((await run('artifacts', 'get', 'note.txt')).out).toBe('kept text');
-      expect(await json('store', 'list')).toMatchObject({ skills: ['double'], artifacts: [{ name: 'note.txt' }] });
+      expect((await run('artifacts', 'load', 'note.txt')).out).toBe('kept text');
+      expect(await json('storage', 'list')).toMatchObject({ skills: ['double'], artifacts: [{ name: 'note.txt' }] });
       expect(await json('skills', 'delete', 'double')).toEqual({ deleted: 'double' });
     });
 
     it('calls tools, and asks a person before one that requires approval', async () => {
       const say = `name: say\ndescription: Says\ncommand: echo\nrequires_approval: true\n${WORDS}`;
-      expect(await run('tools', 'add', file('say.yaml', say))).toMatchObject({ code: 0 });
+      expect(await run('tools', 'create', file('say.yaml', say))).toMatchObject({ code: 0 });
       const unasked = await run('run', '--agent', 'tooled', '-c', 'tools.say("hi")');
       expect(unasked).toMatchObject({ code: 1, err: expect.stringMatching(/PermissionError.*nobody is there to ask/) });
       const call = ['tools', 'call', 'say', 'one', 'two; $(id)'];
@@ -210,7 +210,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         expect(await asked.ended).toBe(exitCode);
         expect(asked.out.includes('it said hi')).toBe(answer === 'y');
       }
-      expect(await run('tools', 'remove', 'say')).toMatchObject({ code: 0 });
+      expect(await run('tools', 'delete', 'say')).toMatchObject({ code: 0 });
     });
 
     it('makes, lists, restores and deletes checkpoints, and forks', async () => {
@@ -237,7 +237,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(await run('checkpoints', 'delete', 'one', ...at)).toMatchObject({ code: 0 });
       expect(await run('checkpoints', 'create', 'one', ...other)).toMatchObject({
         code: 2,
-        err: expect.stringContaining('There is no agent "nobody here"'),
+        err: expect.stringContaining('There is no kernel "nobody here"'),
       });
     });
   });

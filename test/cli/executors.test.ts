@@ -79,7 +79,7 @@ describe('the executor', () => {
 
   it('is told by the server of an MCP client as by every other command', async () => {
     const { code, err } = await cella.run(['mcp', '--image', 'mine']);
-    expect([code, err]).toEqual([2, expect.stringContaining('--image means nothing to the executor auto')]);
+    expect([code, err]).toEqual([2, expect.stringContaining('--image cannot be used with the executor auto')]);
   });
 });
 
@@ -177,7 +177,7 @@ describe.skipIf(!canRunDocker)('a container', LONG, () => {
     expect(JSON.parse(missing.out).executors[1]).toMatchObject({
       available: false,
       detail: expect.stringContaining('cella-none:there'),
-      fix: expect.stringContaining('cella image build'),
+      fix: expect.stringContaining('cella images build'),
     });
     const ran = await cella.run([
       'run',

@@ -34,10 +34,10 @@ const linesOf = (out: string) =>
 
 it('is refused without a key, answered with one, and stands in the log', async () => {
   expect(await serve()).toMatchObject({ code: 0 });
-  const keyless = await cella.run(['agent', '#plain'], { input: '' });
+  const keyless = await cella.run(['prompt', '#plain'], { input: '' });
   expect(keyless).toMatchObject({ code: 1, err: expect.stringContaining('cella credentials set anthropic') });
   await setKey();
-  const { code, out, err } = await cella.run(['agent', '#plain'], { input: '' });
+  const { code, out, err } = await cella.run(['prompt', '#plain'], { input: '' });
   expect({ code, out, err }).toMatchObject({ code: 0, out: 'Hello from the stand-in model.\n' });
   const { out: log } = await cella.run(['sessions', 'logs', 'default']);
   expect(log).toContain('claude> #plain\nHello from the stand-in model.\n');
@@ -54,7 +54,7 @@ it('is refused by a server that has the master key of before a rotation, with wh
   expect(malformed.err).not.toContain('no-key-at-all');
   expect(await serve({ CELLA_MASTER_KEY: before })).toMatchObject({ code: 0 });
   const asked = model.seen.length;
-  const refused = await cella.run(['agent', '#plain', '--json']);
+  const refused = await cella.run(['prompt', '#plain', '--json']);
   expect(refused.code).toBe(1);
   expect(linesOf(refused.out).at(-1)).toMatchObject({
     code: 'CREDENTIAL_UNREADABLE',
@@ -85,7 +85,7 @@ it('is answered with the master key of after it: in the session, the mode and by
     '--mode',
     'auto-edit',
   ];
-  const written = await cella.run(['agent', '#write /agent/workspace/mode.txt as its mode allows', ...words]);
+  const written = await cella.run(['prompt', '#write /agent/workspace/mode.txt as its mode allows', ...words]);
   expect(written).toMatchObject({ code: 0, out: expect.stringContaining('I write.') });
   expect(new Set(model.seen.map(({ model: asked, key }) => `${asked} ${key}`))).toEqual(
     new Set([`claude-haiku-4-5 ${KEY}`]),
@@ -95,7 +95,7 @@ it('is answered with the master key of after it: in the session, the mode and by
   expect(log).toContainEqual(expect.objectContaining({ type: 'file_changed', path: 'mode.txt', change: 'created' }));
   expect(log.filter(({ type }) => type === 'permission_requested')).toEqual([]);
   expect(JSON.parse((await cella.run(['sessions', 'list', '--json'])).out).sessions).toMatchObject([{ id }]);
-  const nobody = await cella.run(['agent', '#plain', '--with', 'nobody']);
+  const nobody = await cella.run(['prompt', '#plain', '--with', 'nobody']);
   expect(nobody).toMatchObject({ code: 1, err: expect.stringContaining('There is no agent "nobody"') });
   // No file was made beside the key that was given.
   expect(existsSync(file)).toBe(false);
@@ -109,7 +109,7 @@ it('is refused again where the key is deleted; and the key has been in no file',
   expect(filesWith(KEY)).toBe('');
   const deleted = await cella.run(['credentials', 'delete', 'anthropic']);
   expect(deleted).toMatchObject({ code: 0, out: 'Deleted the key for anthropic.\n' });
-  const refused = await cella.run(['agent', '#plain']);
+  const refused = await cella.run(['prompt', '#plain']);
   expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('cella credentials set anthropic') });
   await setKey();
 });

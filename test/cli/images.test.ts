@@ -1,4 +1,4 @@
-/** `cella image`: through the real program and a real engine. */
+/** `cella images`: through the real program and a real engine. */
 
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Cella } from '../support/cli/command.ts';
@@ -11,13 +11,13 @@ beforeEach(() => {
 });
 afterEach(() => cella[Symbol.dispose]());
 
-const run = (...words: string[]) => cella.run(['image', ...words]);
+const run = (...words: string[]) => cella.run(['images', ...words]);
 
-describe('cella image', () => {
+describe('cella images', () => {
   it('shows how it is used', async () => {
     const { code, out } = await run('--help');
     expect(code).toBe(0);
-    for (const word of ['build', 'list', 'remove', 'Examples:']) expect(out).toContain(word);
+    for (const word of ['build', 'list', 'delete', 'Examples:']) expect(out).toContain(word);
     const build = (await run('build', '--help')).out;
     for (const flag of ['--base', '--name', '--with', '--no-packages', '--python', '--engine', '--json']) {
       expect(build).toContain(flag);
@@ -35,7 +35,7 @@ describe('cella image', () => {
 
   it('takes the engine from DOCKER_HOST', async () => {
     const env = { DOCKER_HOST: 'ssh://elsewhere' };
-    const { code, err } = await cella.run(['image', 'list'], { env });
+    const { code, err } = await cella.run(['images', 'list'], { env });
     expect(code).toBe(1);
     expect(err).toContain('ssh:// cannot be used');
   });
@@ -47,11 +47,11 @@ describe('cella image', () => {
   ])('refuses %s together with --base', async (flag, words) => {
     const { code, err } = await run('build', '--base', 'python:3.12', ...words);
     expect(code).toBe(2);
-    expect(err).toContain(`${flag} means nothing`);
+    expect(err).toContain(`${flag} cannot be used`);
   });
 });
 
-describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000 }, () => {
+describe.skipIf(!canRunDocker)('cella images, with an engine', { timeout: 180_000 }, () => {
   let engine: string[];
   beforeAll(async () => {
     engine = ['--engine', await sharedEngine()];
@@ -67,7 +67,7 @@ describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000
     const second = await run('build', '--base', name, '--name', 'cella-e2e:two', ...engine);
     expect(second.code).toBe(0);
     const [made, next] = second.out.split('\n');
-    expect(made).toMatch(/^Made cella-e2e:two: Python 3\.\d+\.\d+, \d+\.\d MB\.$/);
+    expect(made).toMatch(/^Built cella-e2e:two: Python 3\.\d+\.\d+, \d+\.\d MB\.$/);
     expect(next).toBe('`cella run --executor container --image cella-e2e:two` runs code in it.');
     expect(second.err).toMatch(/Looking at cella-e2e:one\n(.*\n)*Keeping it as cella-e2e:two\n/);
     const where = ['--executor', 'container', '--image', 'cella-e2e:two', ...engine];
@@ -79,23 +79,23 @@ describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000
     expect(listed.out).toMatch(/^NAME +PYTHON +SIZE +MADE +ID\n/);
     expect(listed.out).toMatch(/^cella-e2e:one /m);
     for (const each of ['cella-e2e:two', name]) {
-      expect((await run('remove', each, ...engine)).out).toBe(`Removed ${each}.\n`);
+      expect((await run('delete', each, ...engine)).out).toBe(`Deleted ${each}.\n`);
     }
     const { images } = JSON.parse((await run('list', '--json', ...engine)).out);
     expect(images.filter((each: { name: string }) => each.name.startsWith('cella-e2e'))).toEqual([]);
   });
 
   it('stops at Ctrl-C, and makes nothing', async () => {
-    const building = cella.start(['image', 'build', '--name', 'cella-e2e:stopped', '--no-packages', ...engine]);
+    const building = cella.start(['images', 'build', '--name', 'cella-e2e:stopped', '--no-packages', ...engine]);
     await vi.waitFor(() => expect(building.err).toContain('Packing'), { timeout: 30_000, interval: 5 });
     building.child.kill('SIGINT');
     expect(await building.ended).toBe(130);
-    const { err } = await run('remove', 'cella-e2e:stopped', ...engine);
-    expect(err).toContain('There is no image cella-e2e:stopped on this machine: `cella image list` shows');
+    const { err } = await run('delete', 'cella-e2e:stopped', ...engine);
+    expect(err).toContain('There is no image cella-e2e:stopped on this machine: `cella images list` shows');
   });
 
   it('tells an image that is not there', async () => {
-    const { code, out } = await run('remove', 'cella-e2e:none', '--json', ...engine);
+    const { code, out } = await run('delete', 'cella-e2e:none', '--json', ...engine);
     expect(code).toBe(1);
     expect(JSON.parse(out)).toMatchObject({ code: 'IMAGE_NOT_FOUND' });
     expect((await run('build', '--base', 'cella-e2e:none', ...engine)).err).toContain('docker pull cella-e2e:none');

@@ -53,9 +53,11 @@ describe('cella skills', () => {
     const source = file('double.py', DOUBLE);
     expect(await run('skills', 'create', 'double', source)).toMatchObject({
       code: 0,
-      out: 'Kept the skill double(n: int, times: int = 1).\n',
+      out: 'Created the skill double(n: int, times: int = 1).\n',
     });
-    expect((await run('skills', 'list')).out).toMatch(/^NAME +TAKES +CHANGED +DESCRIPTION\ndouble +n: int, .* Doubles/);
+    expect((await run('skills', 'list')).out).toMatch(
+      /^NAME +PARAMETERS +UPDATED +DESCRIPTION\ndouble +n: int, .* Doubles/,
+    );
     expect(await json('skills', 'search', 'doubling numbers')).toMatchObject({ skills: [{ name: 'double' }] });
     expect((await run('skills', 'show', 'double')).out).toBe(DOUBLE);
     expect(await run('skills', 'run', 'double', 'n=21')).toEqual({ code: 0, out: 'at work\n42\n', err: '' });
@@ -105,7 +107,7 @@ describe('cella skills', () => {
 
 describe('cella tools', () => {
   it('adds, lists, shows, finds, calls and removes them', async () => {
-    expect(await run('tools', 'add', file('say.yaml', SAY))).toMatchObject({
+    expect(await run('tools', 'create', file('say.yaml', SAY))).toMatchObject({
       code: 0,
       out: expect.stringContaining('say('),
     });
@@ -118,15 +120,15 @@ describe('cella tools', () => {
       err: '',
     });
     expect(await json('tools', 'call', 'say.hello')).toEqual({ tool: 'say', recipe: 'hello', result: 'hello\n' });
-    expect(await run('tools', 'remove', 'say')).toMatchObject({ code: 0 });
-    expect(await run('tools', 'remove', 'say')).toMatchObject({ code: 1, err: expect.stringContaining('tools list') });
+    expect(await run('tools', 'delete', 'say')).toMatchObject({ code: 0 });
+    expect(await run('tools', 'delete', 'say')).toMatchObject({ code: 1, err: expect.stringContaining('tools list') });
   });
 
   it('tells that the tools of an MCP server are called, and not the server', async () => {
     const server = 'name: desk\ntype: mcp\nurl: http://127.0.0.1:1/mcp\n';
-    expect(await run('tools', 'add', file('desk.yaml', server))).toMatchObject({
+    expect(await run('tools', 'create', file('desk.yaml', server))).toMatchObject({
       code: 0,
-      out: 'Added the tool desk.TOOL(...).\n',
+      out: 'Created the tool desk.TOOL(...).\n',
     });
   });
 
@@ -144,7 +146,7 @@ describe('cella tools', () => {
   it('takes the secret that a tool mentions from a variable, and shows it to that tool alone', async () => {
     const script = 'printf %s $KEY | wc -c';
     const yaml = `name: key\ndescription: x\ncommand: [sh, -c, ${script}]\nruns_on: host\nenv: { KEY: { credential: my-key } }\n`;
-    await run('tools', 'add', file('key.yaml', yaml));
+    await run('tools', 'create', file('key.yaml', yaml));
     expect(await run('tools', 'call', 'key')).toMatchObject({
       code: 1,
       err: expect.stringContaining('CELLA_CREDENTIAL_'),
@@ -155,7 +157,7 @@ describe('cella tools', () => {
   });
 
   it('tells what is wrong with a call, a name or a definition', async () => {
-    await run('tools', 'add', file('say.yaml', SAY));
+    await run('tools', 'create', file('say.yaml', SAY));
     expect(await json('tools', 'call', 'nobody')).toMatchObject({ type: 'error', code: 'TOOL_NOT_FOUND' });
     expect(await run('tools', 'call', 'say', 'loud=1')).toMatchObject({
       code: 1,
@@ -166,12 +168,12 @@ describe('cella tools', () => {
       err: expect.stringContaining('It has hello'),
     });
     expect(await run('tools', 'call', 'say', '--args', 'words')).toMatchObject({ code: 2 });
-    const { code, err } = await run('tools', 'add', file('wrong.yaml', 'name: wrong\ntimeout: soon\n'));
+    const { code, err } = await run('tools', 'create', file('wrong.yaml', 'name: wrong\ntimeout: soon\n'));
     expect([code, err]).toEqual([1, expect.stringMatching(/wrong\.yaml:2 .*timeout/)]);
   });
 
   it('asks before it calls one that requires approval', async () => {
-    await run('tools', 'add', file('say.yaml', `${SAY}requires_approval: true\n`));
+    await run('tools', 'create', file('say.yaml', `${SAY}requires_approval: true\n`));
     expect(await run('tools', 'call', 'say', 'hi')).toMatchObject({
       code: 1,
       out: '',
@@ -195,43 +197,45 @@ describe('cella artifacts', () => {
   it('puts, lists, gets and deletes them, byte by byte', async () => {
     const bytes = randomBytes(3_000_000);
     const source = file('picture.png', bytes);
-    expect(await run('artifacts', 'put', 'picture.png', source, '--description', 'A picture')).toMatchObject({
+    expect(await run('artifacts', 'save', 'picture.png', source, '--description', 'A picture')).toMatchObject({
       code: 0,
-      out: 'Kept the artifact "picture.png" (file, 3.0 MB).\n',
+      out: 'Saved the artifact "picture.png" (file, 3.0 MB).\n',
     });
-    await cella.run(['artifacts', 'put', 'note', '-', '--type', 'text'], { input: 'hello' });
+    await cella.run(['artifacts', 'save', 'note', '-', '--type', 'text'], { input: 'hello' });
     expect((await run('artifacts', 'list')).out).toMatch(
       /note +text +5 bytes .*\npicture\.png +file +3\.0 MB .* A picture\n/,
     );
     const copy = join(folder, 'copy.png');
-    expect(await json('artifacts', 'get', 'picture.png', '--out', copy)).toMatchObject({
+    expect(await json('artifacts', 'load', 'picture.png', '--out', copy)).toMatchObject({
       artifact: { size: 3_000_000 },
     });
     expect(readFileSync(copy).equals(bytes)).toBe(true);
-    expect(await run('artifacts', 'get', 'note')).toEqual({ code: 0, out: 'hello', err: '' });
+    expect(await run('artifacts', 'load', 'note')).toEqual({ code: 0, out: 'hello', err: '' });
+    expect(await json('artifacts', 'show', 'note')).toMatchObject({ artifact: { type: 'text', size: 5 } });
+    expect(await run('artifacts', 'load', 'note', '--json')).toMatchObject({ code: 2 });
     expect(await run('run', '-c', 'artifacts.load("note")')).toMatchObject({ out: "'hello'\n" });
     expect(await run('artifacts', 'delete', 'note')).toMatchObject({ code: 0 });
-    expect(await json('artifacts', 'get', 'note')).toMatchObject({ code: 'ARTIFACT_NOT_FOUND' });
+    expect(await json('artifacts', 'show', 'note')).toMatchObject({ code: 'ARTIFACT_NOT_FOUND' });
   });
 
   it('refuses what cannot be, and writes no bytes to a terminal', async () => {
     const source = file('data.bin', 'x');
     for (const name of ['../x', 'x'.repeat(300)]) {
-      expect(await run('artifacts', 'put', name, source)).toMatchObject({
+      expect(await run('artifacts', 'save', name, source)).toMatchObject({
         code: 1,
         err: expect.stringContaining('name'),
       });
     }
-    expect(await run('artifacts', 'put', '', source)).toMatchObject({ code: 2 });
-    expect(await run('artifacts', 'put', 'x', folder)).toMatchObject({
+    expect(await run('artifacts', 'save', '', source)).toMatchObject({ code: 2 });
+    expect(await run('artifacts', 'save', 'x', folder)).toMatchObject({
       code: 2,
       err: expect.stringContaining('a folder'),
     });
-    await run('artifacts', 'put', 'data.bin', source);
-    const shown = await cella.run(['artifacts', 'get', 'data.bin'], { terminal: true, input: '' });
+    await run('artifacts', 'save', 'data.bin', source);
+    const shown = await cella.run(['artifacts', 'load', 'data.bin'], { terminal: true, input: '' });
     expect(shown).toMatchObject({ code: 2, out: expect.stringContaining('--out FILE') });
     const nowhere = join(folder, 'no', 'where');
-    expect(await run('artifacts', 'get', 'data.bin', '--out', nowhere)).toMatchObject({ code: 2 });
+    expect(await run('artifacts', 'load', 'data.bin', '--out', nowhere)).toMatchObject({ code: 2 });
   });
 });
 
@@ -329,32 +333,32 @@ describe('Redis storage', () => {
 
   it('takes copies from files and gives them back', async () => {
     await run('skills', 'create', 'double', file('double.py', DOUBLE));
-    await run('tools', 'add', file('say.yaml', SAY));
-    await run('artifacts', 'put', 'data', file('data', randomBytes(100_000)));
+    await run('tools', 'create', file('say.yaml', SAY));
+    await run('artifacts', 'save', 'data', file('data', randomBytes(100_000)));
     const target = `${redis.url}/?prefix=${prefix()}`;
-    expect(await run('store', 'push', target)).toMatchObject({
+    expect(await run('storage', 'push', target)).toMatchObject({
       code: 0,
-      out: `1 tool, 1 skill, 1 artifact copied to ${target}.\n`,
+      out: `Copied 1 tool, 1 skill, 1 artifact to ${target}.\n`,
     });
-    expect(await run('store', 'push', target, '--only', 'skills')).toMatchObject({
+    expect(await run('storage', 'push', target, '--only', 'skills')).toMatchObject({
       code: 0,
       err: expect.stringContaining('--overwrite'),
     });
-    expect(await json('store', 'list', target)).toMatchObject({
+    expect(await json('storage', 'list', target)).toMatchObject({
       tools: ['say'],
       skills: ['double'],
       artifacts: [{ name: 'data', size: 100_000 }],
       deps: [],
     });
     using other = new Cella();
-    const pulled = await other.run(['store', 'pull', target, 'double', '--json']);
+    const pulled = await other.run(['storage', 'pull', target, 'double', '--json']);
     expect(JSON.parse(pulled.out)).toMatchObject({ copied: [{ kind: 'skills', name: 'double' }], skipped: [] });
-    expect((await other.run(['store', 'list'])).out).toMatch(/^KIND +NAME\nskill +double\n$/);
-    expect(await run('store', 'pull', target, 'nobody')).toMatchObject({
+    expect((await other.run(['storage', 'list'])).out).toMatch(/^KIND +NAME\nskill +double\n$/);
+    expect(await run('storage', 'pull', target, 'nobody')).toMatchObject({
       code: 1,
-      err: `cella: There is no nobody in ${target}.\n`,
+      err: `cella: Not found in ${target}: nobody.\n`,
     });
-    expect(await run('store', 'pull', join(folder, 'gone'))).toMatchObject({ code: 2 });
+    expect(await run('storage', 'pull', join(folder, 'gone'))).toMatchObject({ code: 2 });
   });
 
   it('that is not there, or not said, is told at once', async () => {
@@ -378,8 +382,8 @@ describe('Redis storage', () => {
 describe('in a chat', () => {
   it('has them all', async () => {
     await run('skills', 'create', 'double', file('double.py', DOUBLE));
-    await run('tools', 'add', file('say.yaml', SAY));
-    await run('artifacts', 'put', 'note', file('note', 'x'));
+    await run('tools', 'create', file('say.yaml', SAY));
+    await run('artifacts', 'save', 'note', file('note', 'x'));
     const wheels = mkdtempSync(join(tmpdir(), 'cella-wheels-'));
     chmodSync(wheels, 0o755);
     await makeWheel(wheels, 'tiny');

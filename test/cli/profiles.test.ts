@@ -3,7 +3,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { setHelp as helpOfSet } from '../../src/cli/commands/profiles.ts';
 import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { runCella, type Said } from '../support/cli/in-process-cli.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
@@ -33,12 +32,15 @@ function fileWith(text: string): string {
 
 describe('cella profiles', () => {
   it('sets the one that its help shows, which a prompt uses and `show` gives back', async () => {
-    const shown = /of which every part may be left out:\n((?: {2}.*\n)+)/.exec(helpOfSet)?.[1] ?? '';
+    const { out: help } = await run('profiles', 'set', '--help');
+    const shown = /every part is optional:\n((?: {2}.*\n)+)/.exec(help)?.[1] ?? '';
     const set = await run('profiles', 'set', 'reviewer', '--from', fileWith(shown.replaceAll(/^ {2}/gm, '')));
     const all = 'a system prompt, 1 rule, 1 skill, 1 subagent, 1 command, 2 MCP servers, 1 file';
     expect(set).toMatchObject({ code: 0, out: expect.stringContaining(`Set reviewer: ${all}.`), err: '' });
-    expect((await run('profiles', 'list')).out).toMatch(new RegExp(`^NAME +SET +HOLDS\nreviewer .* ago +${all}\n$`));
-    const prompted = await run('agent', '--profile', 'reviewer', 'hello');
+    expect((await run('profiles', 'list')).out).toMatch(
+      new RegExp(`^NAME +UPDATED +CONTENT\nreviewer .* ago +${all}\n$`),
+    );
+    const prompted = await run('prompt', '--profile', 'reviewer', 'hello');
     expect(prompted).toMatchObject({ code: 0, out: 'You review changes, and change nothing yourself.\n' });
     const { out } = await run('profiles', 'show', 'reviewer');
     expect(await run('profiles', 'set', 'again', '--from', fileWith(out))).toMatchObject({ code: 0 });
@@ -51,12 +53,12 @@ describe('cella profiles', () => {
     const set = await run('profiles', 'set', 'short', '--from', fileWith(''), '--json');
     expect(JSON.parse(set.out)).toMatchObject({ name: 'short', profile: {} });
     const { out } = await run('profiles', 'set', 'short', '--from', fileWith('# nothing\n'));
-    expect(out).toContain('Set short, which is empty: an agent works with it as it does without a profile.');
+    expect(out).toContain('Set short. It is empty, so it changes nothing.');
     expect(await run('profiles', 'delete', 'short')).toMatchObject({ code: 0, out: 'Deleted short.\n' });
     const gone = { code: 1, err: expect.stringContaining('You have no profile short.') };
     expect(await run('profiles', 'show', 'short')).toMatchObject(gone);
     expect(await run('profiles', 'delete', 'short')).toMatchObject(gone);
-    expect(await run('agent', '--profile', 'short', 'hello')).toMatchObject(gone);
+    expect(await run('prompt', '--profile', 'short', 'hello')).toMatchObject(gone);
   });
 
   it('says what is wrong, and where, before anything is kept', async () => {
@@ -84,16 +86,16 @@ describe('cella profiles', () => {
 
 describe('what a server refuses', () => {
   /** Makes the session `default`. */
-  beforeAll(() => run('agent', 'hello'));
+  beforeAll(() => run('prompt', 'hello'));
 
   it.each([
     [['profiles', 'show', 'none'], '`cella profiles list`'],
     [['profiles', 'show', 'a b'], '--help'],
-    [['agent', '--profile', 'none', 'hello'], '`cella profiles list`'],
+    [['prompt', '--profile', 'none', 'hello'], '`cella profiles list`'],
     [['credentials', 'delete', 'openai'], '`cella credentials list`'],
     [['permissions', 'allow', 'default', 'prm_0000000000000000'], '`cella permissions list`'],
     [['permissions', 'allow', 'default', 'x'], 'prm_ and 16 letters and digits'],
-    [['permissions', 'rules', 'rm', 'rul_0000000000000000'], '`list`'],
+    [['permissions', 'rules', 'delete', 'rul_0000000000000000'], '`list`'],
     [['users', 'show', 'nobody'], '`cella users list`'],
   ])('by %j is told with what can be typed instead: %s', async (words, advice) => {
     const { code, err } = await run(...words);

@@ -1,4 +1,4 @@
-/** `cella agent`, `cella permissions` and the agent of a chat, as a person types them, at a server whose turns are scripted. */
+/** `cella prompt`, `cella permissions` and the agent of a chat, as a person types them, at a server whose turns are scripted. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PermissionInfo } from '../../src/protocol/permission.ts';
@@ -51,9 +51,9 @@ async function permissionsOf(agentKey: string): Promise<PermissionInfo[]> {
   return (await daemon.call<{ permissions: PermissionInfo[] }>(path)).json.permissions;
 }
 
-describe('cella agent', () => {
+describe('cella prompt', () => {
   it('asks at the terminal, and tells the agent why not', async () => {
-    const started = start(['agent', 'run git push', '--agent', 'asked', '--mode', 'auto-edit'], { terminal: true });
+    const started = start(['prompt', 'run git push', '--agent', 'asked', '--mode', 'auto-edit'], { terminal: true });
     await started.says('(n) no: ');
     started.type('n\r');
     await started.says('Why not?');
@@ -67,7 +67,7 @@ describe('cella agent', () => {
   });
 
   it('stops with Ctrl-C while a permission waits: stop refused while a permission was waiting', async () => {
-    const started = start(['agent', 'run make', '--agent', 'stopped'], { terminal: true });
+    const started = start(['prompt', 'run make', '--agent', 'stopped'], { terminal: true });
     await started.says('(n) no: ');
     started.type('\u0003');
     expect(await started.ended).toBe(130);
@@ -75,7 +75,7 @@ describe('cella agent', () => {
   });
 
   it('waits for somebody elsewhere where nobody can be asked, with its words alone on stdout', async () => {
-    const started = start(['agent', 'run make test', '--agent', 'piped'], { input: '' });
+    const started = start(['prompt', 'run make test', '--agent', 'piped'], { input: '' });
     await started.says('You said run make test (ask).');
     const waiting = async (): Promise<PermissionInfo> => {
       const [found] = (await run('permissions', 'list', '--session', 'piped', '--json')).out
@@ -84,7 +84,7 @@ describe('cella agent', () => {
       return found ?? (await waiting());
     };
     const { id } = await waiting();
-    const listed = new RegExp(`^ID +AGENT .*\n${id} +piped +Bash +make test +pending .* ses_\\w+\n$`);
+    const listed = new RegExp(`^ID +KEY .*\n${id} +piped +Bash +make test +pending .* ses_\\w+\n$`);
     expect((await run('permissions', 'list')).out).toMatch(listed);
     const allowed = await run('permissions', 'allow', 'piped', id, '--scope', 'session', '--pattern', 'make *');
     expect(allowed).toMatchObject({ code: 0, out: 'Allowed: Bash make test\n' });
@@ -94,27 +94,27 @@ describe('cella agent', () => {
     const late = await run('permissions', 'deny', 'piped', id);
     expect(late).toMatchObject({ code: 1, err: expect.stringContaining('resolved before by local: allowed') });
     // The rule decides from here on.
-    const again = await run('agent', 'run make clean', '--agent', 'piped');
+    const again = await run('prompt', 'run make clean', '--agent', 'piped');
     expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/allowed by the rule rul_\w{16}/) });
     const rules = await run('permissions', 'rules', 'list', '--session', 'piped');
     expect(rules.out).toMatch(/rul_\w{16} +Bash +make \*/);
   });
 
   it('keeps rules of its own, and refuses what nobody can read', async () => {
-    const added = await run('permissions', 'rules', 'add', 'Bash', 'ls *', '--json');
+    const added = await run('permissions', 'rules', 'create', 'Bash', 'ls *', '--json');
     const { id } = JSON.parse(added.out);
-    expect((await run('agent', 'run ls -l', '--agent', 'ruled')).out).toContain('It was allowed.');
-    expect(await run('permissions', 'rules', 'rm', id)).toMatchObject({ code: 0, out: `Removed ${id}.\n` });
-    expect(await run('permissions', 'rules', 'add', 'Bash', 'a\nb')).toMatchObject({ code: 1 });
+    expect((await run('prompt', 'run ls -l', '--agent', 'ruled')).out).toContain('It was allowed.');
+    expect(await run('permissions', 'rules', 'delete', id)).toMatchObject({ code: 0, out: `Deleted ${id}.\n` });
+    expect(await run('permissions', 'rules', 'create', 'Bash', 'a\nb')).toMatchObject({ code: 1 });
   });
 
   it('gives events as JSON to a program, and says what is wrong with a command line', async () => {
-    const { code, out } = await run('agent', 'hello', '--agent', 'json', '--json');
+    const { code, out } = await run('prompt', 'hello', '--agent', 'json', '--json');
     const types = out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).type]));
     expect([code, types]).toEqual([0, ['turn_started', 'item_started', 'item_delta', 'item_completed', 'turn_ended']]);
-    expect(await run('agent', 'hello', '--mode', 'yolo')).toMatchObject({ code: 2 });
-    expect(await run('agent', 'hello', '--with', 'Bad Name')).toMatchObject({ code: 2 });
-    expect(await run('agent', ' ')).toMatchObject({ code: 2, err: expect.stringContaining('The prompt is empty') });
+    expect(await run('prompt', 'hello', '--mode', 'yolo')).toMatchObject({ code: 2 });
+    expect(await run('prompt', 'hello', '--with', 'Bad Name')).toMatchObject({ code: 2 });
+    expect(await run('prompt', ' ')).toMatchObject({ code: 2, err: expect.stringContaining('The prompt is empty') });
   });
 });
 
@@ -123,7 +123,7 @@ describe('a chat', () => {
     const input = 'hello\n/agent claude plan\nhello again\n/agent off\n';
     const started = start(['chat', '--agent', 'chatting'], { input });
     expect(await started.ended).toBe(0);
-    expect(started.err).toContain('No coding agent takes part in this chat yet.');
+    expect(started.err).toContain('No coding agent is chosen.');
     expect(started.err).toContain('Plain lines go to claude in the mode plan.');
     expect(started.out).toBe('You said hello again (plan).\n');
   });

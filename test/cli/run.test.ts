@@ -277,7 +277,7 @@ describe('cella repl from a pipe', () => {
     const { code, out, err } = await repl('x = 1\nimport os; os._exit(3)\n"x" in globals()\n', '--agent', 'dying');
     expect([code, out]).toEqual([0, 'False\n']);
     expect(err).toContain('exit code 3');
-    expect(err).toContain('this is a fresh kernel: its names are gone.');
+    expect(err).toContain('this is a new kernel: its variables are gone.');
   });
 
   it('begins with the names of the last time', async () => {
@@ -289,9 +289,12 @@ describe('cella repl from a pipe', () => {
     expect(await repl('n = input()\nAda\nn\nexit(4)\n')).toEqual({ code: 4, out: "'Ada'\n", err: '' });
   });
 
-  it.each(['exit', 'quit', 'exit()', ' quit( ) '])('leaves with %s', async (word) => {
-    expect(await repl(`1\n${word}\n2\n`)).toEqual({ code: 0, out: '1\n', err: '' });
-  });
+  it.each(['exit', 'quit', 'exit()', ' quit( ) ', 'import sys; sys.exit(0)', 'raise SystemExit'])(
+    'leaves with %s',
+    async (word) => {
+      expect(await repl(`1\n${word}\n2\n`)).toEqual({ code: 0, out: '1\n', err: '' });
+    },
+  );
 });
 
 it('cella doctor ends with what it says', async () => {

@@ -83,7 +83,7 @@ describe('cella serve --detach', () => {
     expect(second).toMatchObject({ code: 1, err: expect.stringContaining(`at ${first.url}: process ${first.pid}`) });
     expect(second.err).toContain(`\`cella serve stop --data ${cella.dataDir}\``);
     const elsewhere = await cella.run(['serve', '--detach', '--port', '0', '--data', inData('other')]);
-    expect(elsewhere.out).toContain(`\`cella serve stop --data ${inData('other')}\` ends it.`);
+    expect(elsewhere.out).toContain(`Stop it with \`cella serve stop --data ${inData('other')}\`.`);
     expect(await cella.run(['serve', 'stop', '--data', inData('other')])).toMatchObject({ code: 0 });
     using other = new Cella();
     const port = new URL(first.url).port;
@@ -114,7 +114,7 @@ describe('cella serve --detach', () => {
     for await (const event of running) if (event.type === 'stdout') break;
     const waiting = await here('serve', 'stop', '--timeout', '3.5');
     expect(waiting).toMatchObject({ code: 1, err: expect.stringContaining(`Process ${pid}`) });
-    expect(waiting.err.match(/^Waiting.*$/gm)).toEqual(['Waiting for it to end: 1 execution is running']);
+    expect(waiting.err.match(/^Waiting.*$/gm)).toEqual(['Waiting for the end: 1 execution running']);
     expect(await status()).toMatchObject({ code: 0, told: { stopping: true } });
     const { code, out } = await cella.run(['serve', 'stop', '--now']);
     expect({ code, out }).toEqual({ code: 0, out: `Process ${pid} has ended.\n` });
@@ -191,7 +191,7 @@ describe('npm start', () => {
     const npm = spawn('npm', ['start', '--', '--port', '0'], { cwd: root, env, detached: true });
     const started = new Started(npm);
     await started.says('The first cell');
-    expect(started.out).toMatch(/log in, once: +http/);
+    expect(started.out).toMatch(/log in once: +http/);
     const { pid } = JSON.parse(readFileSync(join(place.dataDir, 'daemon.json'), 'utf8'));
     pids.add(pid);
     // As a terminal does: to all of them at once.

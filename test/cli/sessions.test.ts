@@ -48,7 +48,7 @@ describe('cella sessions', () => {
     ];
     await hers.sessions.create({ agentKey: 'lent', labels: { whose: 'hers' }, shares });
     const { out } = await cella.run(['sessions', 'list', '--label', 'whose=hers']);
-    expect(out).toMatch(/^ID +AGENT +OWNER .*\n\S+ +lent +ada /);
+    expect(out).toMatch(/^ID +KEY +OWNER .*\n\S+ +lent +ada /);
     const shown = await cella.run(['sessions', 'show', 'lent']);
     expect(shown.out).toContain('local may use, every member may view\n');
     await client.users.delete(user);
@@ -58,7 +58,7 @@ describe('cella sessions', () => {
     const { id: user } = await client.users.create({ name: 'bea', role: 'member' });
     const { token } = await client.tokens.create({ name: 'hers', user: 'bea' });
     await using hers = await connect({ url, token });
-    const { code, out } = await cella.run(['store', 'list', '--json', '--url', url], { env: { CELLA_TOKEN: token } });
+    const { code, out } = await cella.run(['storage', 'list', '--json', '--url', url], { env: { CELLA_TOKEN: token } });
     expect({ code, told: JSON.parse(out) }).toMatchObject({ code: 0, told: { artifacts: [], deps: [] } });
     expect((await hers.sessions.list()).sessions).toEqual([]);
     await client.users.delete(user);
@@ -111,10 +111,10 @@ describe('cella sessions', () => {
 
   it('opens a terminal in one: keys go there as they are, and its exit code comes back', async () => {
     await client.sessions.create({ agentKey: 'shell' });
-    const piped = ['sessions', 'terminal', 'shell', '--', 'sh', '-c', 'cat; exit 5'];
+    const piped = ['sessions', 'exec', 'shell', '--', 'sh', '-c', 'cat; exit 5'];
     const { code, out } = await cella.run(piped, { input: 'typed\n' });
     expect({ code, out }).toEqual({ code: 5, out: 'typed\r\ntyped\r\n' });
-    const started = cella.start(['sessions', 'terminal', 'shell'], { terminal: true });
+    const started = cella.start(['sessions', 'exec', 'shell'], { terminal: true });
     await started.says('$ ');
     started.type('echo re""ady; cat\r');
     await started.says('ready');
@@ -128,9 +128,9 @@ describe('cella sessions', () => {
 
   it('deletes one', async () => {
     const { id } = await client.sessions.create({ agentKey: 'deleted' });
-    expect(await cella.run(['sessions', 'rm', 'deleted'])).toMatchObject({ code: 0 });
+    expect(await cella.run(['sessions', 'delete', 'deleted'])).toMatchObject({ code: 0 });
     await expect(client.sessions.get(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    const again = await cella.run(['sessions', 'rm', 'deleted']);
+    const again = await cella.run(['sessions', 'delete', 'deleted']);
     expect(again).toMatchObject({ code: 2, err: expect.stringContaining('There is no session "deleted"') });
   });
 

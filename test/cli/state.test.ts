@@ -55,7 +55,7 @@ describe('names of an agent', () => {
     expect(await runThere('x')).toEqual({
       code: 0,
       out: '1\n',
-      err: expect.stringMatching(/^cella: s did not come back: .*socket.*\n$/),
+      err: expect.stringMatching(/^cella: s could not be restored: .*socket.*\n$/),
     });
     expect(await runThere('x')).toEqual({ code: 0, out: '1\n', err: '' });
   });
@@ -77,7 +77,7 @@ describe('--transaction', () => {
   it('rollback_always keeps nothing', async () => {
     await run('x = [1]');
     const { code, out, err } = await run('x.append(2); x', '--transaction', 'rollback_always');
-    expect([code, out, err]).toEqual([0, '[1, 2]\n', expect.stringContaining('what they were before')]);
+    expect([code, out, err]).toEqual([0, '[1, 2]\n', expect.stringContaining('were undone')]);
     expect((await run('x')).out).toBe('[1]\n');
   });
 
@@ -104,16 +104,16 @@ describe('cella checkpoints', () => {
   it('makes one, shows it, and goes back to it', async () => {
     await run('import socket\nx = 1');
     const made = await checkpoints('create', 'before');
-    expect(made).toMatchObject({ code: 0, out: expect.stringContaining('2 names'), err: '' });
+    expect(made).toMatchObject({ code: 0, out: expect.stringContaining('2 variables'), err: '' });
     await run('x = 2; later = 3');
     const { out: table } = await checkpoints('list');
-    expect(table).toMatch(/^NAME +ID +MADE +CELLS +NAMES +SIZE +PYTHON\n/);
+    expect(table).toMatch(/^NAME +ID +CREATED +CELLS +VARIABLES +SIZE +PYTHON\n/);
     expect(table).toMatch(/\nbefore +[0-9a-f]{8} .* ago +1 +2 .* 3\.\d+\.\d+\n/);
     const { out: shown } = await checkpoints('show', 'before');
-    expect(shown).toMatch(/^before\n {2}id {6}\S{36}\n/);
-    expect(shown).toMatch(/made .*after execution 1\n[\s\S]*names +2: socket, x\n {2}lost +0\n$/);
+    expect(shown).toMatch(/^before\n {2}id {9}\S{36}\n/);
+    expect(shown).toMatch(/created .*after execution 1\n[\s\S]*variables +2: socket, x\n {2}lost +0\n$/);
     const restored = await checkpoints('restore', 'before');
-    expect(restored).toMatchObject({ code: 0, out: expect.stringContaining('2 names came back'), err: '' });
+    expect(restored).toMatchObject({ code: 0, out: expect.stringContaining('2 variables restored'), err: '' });
     expect((await run('x, "later" in globals()')).out).toBe('(1, False)\n');
     expect(await checkpoints('delete', 'before')).toMatchObject({ code: 0, err: '' });
     expect((await checkpoints('list')).out).not.toContain('before');
@@ -122,16 +122,19 @@ describe('cella checkpoints', () => {
   it('takes an id, or the beginning of one, and tells programs all of it', async () => {
     await run('x = 1');
     const made = JSON.parse((await checkpoints('create', 'one', '--json')).out);
-    expect(made).toMatchObject({ agent, checkpoint: { name: 'one', kind: 'durable', saved: ['x'], lost: [] } });
+    expect(made).toMatchObject({
+      agentKey: agent,
+      checkpoint: { name: 'one', kind: 'durable', saved: ['x'], lost: [] },
+    });
     const { id } = made.checkpoint;
     await run('x = 2');
     const listed = JSON.parse((await checkpoints('list', '--json')).out);
     expect(listed.checkpoints.map(({ automatic }: { automatic: boolean }) => automatic)).toEqual([true, false, true]);
     expect(JSON.parse((await checkpoints('show', id, '--json')).out).checkpoint).toEqual(listed.checkpoints[1]);
     const back = JSON.parse((await checkpoints('restore', id.slice(0, 8), '--json')).out);
-    expect(back).toMatchObject({ agent, checkpoint: { id }, restored: ['x'], lost: [] });
+    expect(back).toMatchObject({ agentKey: agent, checkpoint: { id }, restored: ['x'], lost: [] });
     expect((await run('x')).out).toBe('1\n');
-    expect(JSON.parse((await checkpoints('delete', id, '--json')).out)).toEqual({ agent, deleted: id });
+    expect(JSON.parse((await checkpoints('delete', id, '--json')).out)).toEqual({ agentKey: agent, deleted: id });
   });
 
   it('goes back to the newest of several with one name', async () => {
@@ -153,7 +156,7 @@ describe('cella checkpoints', () => {
 
   it('makes no agent of a name that was mistyped', async () => {
     const { code, err } = await checkpoints('create', 'before');
-    expect([code, err]).toEqual([2, expect.stringContaining('There is no agent')]);
+    expect([code, err]).toEqual([2, expect.stringContaining('There is no kernel')]);
     expect(await checkpoints('list')).toMatchObject({
       code: 0,
       out: '',
@@ -202,7 +205,7 @@ describe('cella fork', () => {
   it('tells programs what is in it', async () => {
     await run('x = 1');
     const { out } = await fork(`${agent} too`, '--json');
-    expect(JSON.parse(out)).toMatchObject({ agent, fork: `${agent} too`, save: { saved: ['x'], lost: [] } });
+    expect(JSON.parse(out)).toMatchObject({ agentKey: agent, fork: `${agent} too`, save: { saved: ['x'], lost: [] } });
   });
 
   it('replaces no agent unless it is told to', async () => {
@@ -217,7 +220,7 @@ describe('cella fork', () => {
   });
 
   it('refuses an agent that is not there', async () => {
-    expect(await fork('other')).toMatchObject({ code: 2, err: expect.stringContaining('There is no agent') });
+    expect(await fork('other')).toMatchObject({ code: 2, err: expect.stringContaining('There is no kernel') });
   });
 });
 
@@ -227,18 +230,19 @@ describe('cella ps', () => {
   it('shows who lives, held by whom, and who sleeps', async () => {
     await run('x = 1');
     const sleeping = { agentKey: agent, state: 'hibernated', executions: 1, lastSave: { id: expect.any(String) } };
-    const { dataDir, agents } = await ps();
+    const { dataDir, kernels } = await ps();
     expect(dataDir).toBe(cella.dataDir);
-    expect(agents).toContainEqual(expect.objectContaining({ ...sleeping, lastSave: expect.any(Object) }));
+    expect(kernels).toContainEqual(expect.objectContaining({ ...sleeping, lastSave: expect.any(Object) }));
     const holder = await hold();
-    const look = async () => (await ps()).agents.find(({ agentKey }: { agentKey: string }) => agentKey === agent) ?? {};
+    const look = async () =>
+      (await ps()).kernels.find(({ agentKey }: { agentKey: string }) => agentKey === agent) ?? {};
     // Others are told a moment after a session is open.
     await expect.poll(look, { timeout: 30_000 }).toMatchObject({ state: 'live', pid: expect.any(Number) });
     const live = await look();
     expect(live).toMatchObject({ state: 'live', holder: { pid: holder.child.pid }, pid: expect.any(Number) });
     expect(live.memoryBytes).toBeGreaterThan(1_000_000);
     const { out } = await here('ps');
-    expect(out).toMatch(/^AGENT +STATE +KERNEL +HELD BY +MEMORY +IDLE +LAST SAVE +CELLS/);
+    expect(out).toMatch(/^KEY +STATE +PID +HELD BY +MEMORY +IDLE +LAST SAVE +CELLS/);
     expect(out).toMatch(new RegExp(`\n${agent} +live +${live.pid} +${holder.child.pid} +\\S+ MB `));
   });
 
@@ -264,7 +268,7 @@ describe('cella ps', () => {
     const { out } = await here('ps', '--data', dataDir);
     const rows = out.split('\n').map((line) => line.trim().split(/ {2,}/));
     expect(rows).toMatchObject([
-      ['AGENT', 'USER', 'STATE', 'IDLE', 'CELLS', 'FORK OF'],
+      ['KEY', 'USER', 'STATE', 'IDLE', 'CELLS', 'FORK OF'],
       ['own', 'hibernated', expect.any(String), '1'],
       ['team/analyst', 'ada', 'hibernated', expect.any(String), '1'],
       ['copy', 'ada', 'hibernated', expect.any(String), '1', 'team/analyst'],
@@ -275,6 +279,6 @@ describe('cella ps', () => {
   it('says that there is none', async () => {
     const { code, out, err } = await here('ps', '--data', join(cella.temporary, 'none'));
     expect([code, out]).toEqual([0, '']);
-    expect(err).toContain('No agent has worked in');
+    expect(err).toContain('There are no kernels in');
   });
 });

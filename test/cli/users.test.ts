@@ -1,6 +1,6 @@
 /** `cella users` and `cella tokens` against a server: by the socket of the data folder, and by an address with a token. */
 
-import { writeFileSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Cella } from '../support/cli/command.ts';
@@ -27,30 +27,30 @@ async function json(...words: string[]): Promise<Record<string, unknown>> {
 
 describe('cella users', () => {
   it('makes one with a role and quotas, shows and lists it', async () => {
-    const made = await cella.run(['users', 'add', 'ada', '--role', 'viewer', '--kernels', '2', '--storage', '5']);
-    expect(made).toMatchObject({ code: 0, out: expect.stringContaining('Made ada, a viewer.') });
+    const made = await cella.run(['users', 'create', 'ada', '--role', 'viewer', '--kernels', '2', '--storage', '5']);
+    expect(made).toMatchObject({ code: 0, out: expect.stringContaining('Created ada (viewer).') });
     const quotas = { liveKernels: 2, storageBytes: 5 * 1024 * 1024 };
     expect(await json('users', 'show', 'ada')).toMatchObject({ name: 'ada', role: 'viewer', disabled: false, quotas });
     const { out } = await cella.run(['users', 'list']);
     expect(out).toMatch(
-      /^NAME +ROLE +MADE +QUOTAS\nada +viewer .* ago +2 kernels, 5 MB of storage\nlocal +admin .*\n$/,
+      /^NAME +ROLE +CREATED +QUOTAS\nada +viewer .* ago +2 kernels, 5 MB of storage\nlocal +admin .*\n$/,
     );
-    const again = await cella.run(['users', 'add', 'ada']);
+    const again = await cella.run(['users', 'create', 'ada']);
     expect(again).toMatchObject({ code: 1, err: expect.stringContaining('There is a user ada already') });
   });
 
   it('changes what is named and leaves the rest', async () => {
-    await json('users', 'add', 'bob', '--kernels', '2', '--memory', '512');
+    await json('users', 'create', 'bob', '--kernels', '2', '--memory', '512');
     expect(
-      await json('users', 'set', 'bob', '--role', 'admin', '--kernels', 'none', '--executions', '9'),
+      await json('users', 'update', 'bob', '--role', 'admin', '--kernels', 'none', '--executions', '9'),
     ).toMatchObject({
       role: 'admin',
       quotas: { memoryMb: 512, executionsPerMinute: 9 },
     });
     expect((await json('users', 'show', 'bob')).quotas).toEqual({ memoryMb: 512, executionsPerMinute: 9 });
-    expect(await cella.run(['users', 'set', 'bob'])).toMatchObject({
+    expect(await cella.run(['users', 'update', 'bob'])).toMatchObject({
       code: 2,
-      err: expect.stringContaining('nothing to change'),
+      err: expect.stringContaining('Nothing to change'),
     });
   });
 
@@ -68,7 +68,7 @@ describe('cella users', () => {
     expect((await daemon.call('DELETE /v1/users/lou/logins', { token: other })).status).toBe(403);
     expect(await cella.run(['users', 'logout', 'lou'])).toMatchObject({
       code: 0,
-      out: 'All logins of lou have ended.\n',
+      out: 'Ended all browser logins of lou.\n',
     });
     expect(await statuses()).toEqual([401, 401, 200]);
     // A link that nobody has used yet would be a way back in.
@@ -95,7 +95,7 @@ describe('cella users', () => {
     expect(await status()).toBe(401);
     expect(await cella.run(['users', 'enable', 'cy'])).toMatchObject({ code: 0, out: 'cy is enabled.\n' });
     expect(await status()).toBe(200);
-    expect(await json('users', 'remove', 'cy')).toMatchObject({ name: 'cy' });
+    expect(await json('users', 'delete', 'cy', '--yes')).toMatchObject({ name: 'cy' });
     expect(await status()).toBe(401);
     expect(await cella.run(['users', 'show', 'cy'])).toMatchObject({
       code: 1,
@@ -106,7 +106,7 @@ describe('cella users', () => {
   it('makes a login link that lets a user in, once', async () => {
     await daemon.user('dan', 'member');
     const { code, out, err } = await cella.run(['users', 'login', 'dan']);
-    expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining('It logs dan in, once') });
+    expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining('Logs dan in. Works once') });
     const link = out.trim();
     expect(link.startsWith(daemon.url)).toBe(true);
     const first = await fetch(link, { method: 'POST', redirect: 'manual' });
@@ -127,7 +127,7 @@ describe('cella tokens', () => {
     const { code, out, err } = await cella.run(words);
     expect(code).toBe(0);
     expect(out).toMatch(/^cella_\w{16}_[\w-]+\n$/);
-    expect(err).toContain('shown this once');
+    expect(err).toContain('not shown again');
     const token = out.trim();
     expect((await daemon.call('GET /v1/me', { token })).json).toMatchObject({
       userName: 'eve',
@@ -144,8 +144,13 @@ describe('cella tokens', () => {
 
   it('of a user are made with its own token, at an address, and never with more than that may', async () => {
     const file = join(await scratchFolder(), 'token');
-    writeFileSync(file, `${await daemon.user('fay', 'member', { scopes: ['use', 'tokens'] })}\n`);
+    writeFileSync(file, `${await daemon.user('fay', 'member', { scopes: ['use', 'tokens'] })}\n`, { mode: 0o644 });
     const at = ['--url', daemon.url, '--token-file', file];
+    expect(await cella.run(['tokens', 'list', ...at])).toMatchObject({
+      code: 2,
+      err: `cella: Other users can read the token in ${file}.\nRun: chmod 600 ${file}\n`,
+    });
+    chmodSync(file, 0o600);
     const { token } = await json('tokens', 'create', '--name', 'mine', '--scopes', 'view', ...at);
     expect((await daemon.call('GET /v1/me', { token: String(token) })).json).toMatchObject({ userName: 'fay' });
     const more = await cella.run(['tokens', 'create', '--name', 'more', '--scopes', 'manage', ...at]);

@@ -29,18 +29,18 @@ describe('a command with a server', () => {
     });
     const { code, err } = await run('run', '--agent', 'made', '--memory', '600', '--network', 'host', '-c', 'x');
     expect(code).toBe(1);
-    expect(err).toMatch(/"made" that was made without --network and --memory\.\n.*cella sessions rm made/);
+    expect(err).toMatch(/"made" was created without --network and --memory\.\n.*cella sessions delete made/);
   });
 
   it('is told what cannot be told to a server', async () => {
     for (const [flags, told] of [
-      [['--python', '/usr/bin/python3'], '--python cannot be told to the server on'],
-      [['--wheels', folder], '--wheels cannot be told to the server on'],
+      [['--python', '/usr/bin/python3'], '--python cannot be used with the server on'],
+      [['--wheels', folder], '--wheels cannot be used with the server on'],
       [['--url', url, '--token-file', tokenFile, '--cwd', '/tmp'], '--cwd names a folder of this machine'],
-      [['--url', url, '--data', folder], '--data means nothing to the server at --url'],
-      [['--url', url, '--redis', 'redis://127.0.0.1:1'], '--redis means nothing to the server at --url'],
+      [['--url', url, '--data', folder], '--data cannot be used with --url'],
+      [['--url', url, '--redis', 'redis://127.0.0.1:1'], '--redis cannot be used with --url'],
       [['--url', url], 'needs a token'],
-      [['--token-file', tokenFile], '--token-file means nothing without --url'],
+      [['--token-file', tokenFile], '--token-file needs --url'],
     ] as const) {
       expect(await run('run', ...flags, '-c', '1')).toMatchObject({
         code: 2,
@@ -77,7 +77,7 @@ describe('a command with a server', () => {
     const kept = newCella();
     const { end } = await serve(kept, ['--storage', 'redis'], { CELLA_REDIS: redis.url });
     try {
-      const put = await kept.run(['artifacts', 'put', 'note', '-', '--type', 'text'], { input: 'in Redis' });
+      const put = await kept.run(['artifacts', 'save', 'note', '-', '--type', 'text'], { input: 'in Redis' });
       expect(put).toMatchObject({ code: 0 });
       const load = ['-c', 'x = artifacts.load("note"); x'];
       expect((await kept.run(['run', ...load])).out).toBe("'in Redis'\n");
@@ -115,7 +115,7 @@ describe('a command with a server', () => {
   });
 
   it('serves the sessions of the server to an MCP client, who is asked what only they can answer', async () => {
-    await run('tools', 'add', '--replace', yaml());
+    await run('tools', 'create', '--replace', yaml());
     using host = new McpHost();
     const person = () => ({ allow: true });
     const wanted = { flags: ['--agent', 'for mcp'], env: { CELLA_DATA_DIR: cella.dataDir } };
@@ -129,7 +129,7 @@ describe('a command with a server', () => {
   });
 
   it('lets another who attends the session approve, and the first answer wins', async () => {
-    await run('tools', 'add', '--replace', yaml());
+    await run('tools', 'create', '--replace', yaml());
     await using client = await connect({ socket: join(cella.dataDir, 'daemon.sock') });
     const asked: string[] = [];
     await using session = await client.open(

@@ -132,7 +132,7 @@ describe('a server', () => {
       const { code, out, err } = await runHere([...words, '--json'], dataDir, input === undefined ? {} : { input });
       expect([command, code, code === 0 ? '' : out + err]).toEqual([command, 0, '']);
       const values = parseJson(out);
-      if (command === 'permissions rules add') known.set('RULE', String(values[0]?.id));
+      if (command === 'permissions rules create') known.set('RULE', String(values[0]?.id));
       if (command === 'tokens create') known.set('TOKEN', String(values[0]?.info?.id ?? values[0]?.id));
       shapes[command] = shapeOfLines(values);
     }

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { Exit, exitCodeOf } from '../../src/cli/command-errors.ts';
 import * as client from '../../src/client/index.ts';
@@ -19,8 +19,11 @@ import { ServerOptions } from '../../src/server-options.ts';
 import { SessionOptions } from '../../src/session/session-options.ts';
 import { readProcessConfig } from '../../src/settings/process-config.ts';
 import { allSettings, borrowedVariables } from '../../src/settings/settings-table.ts';
-import { allHelp } from './cli-help.ts';
+import { allHelp, referenceOf } from './cli-help.ts';
 import { expectGolden } from './golden.ts';
+
+/** What follows in docs/cli.md is generated. */
+const REFERENCE = '<!-- From here on, this page is written by `npm run golden`. -->';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -74,6 +77,13 @@ describe('the command line', () => {
       'help.txt',
       pages.map(({ path, text }) => `$ ${['cella', path, '--help'].join(' ').replace('  ', ' ')}\n${text}`).join('\n'),
     );
+  });
+
+  test('docs/cli.md has the reference that the help gives', async () => {
+    const file = join(root, 'docs/cli.md');
+    const [prose = ''] = readFileSync(file, 'utf8').split(REFERENCE);
+    const page = `${prose}${REFERENCE}\n\n${referenceOf(await allHelp())}`;
+    await expect(page, 'The help changed: run "npm run golden", which writes docs/cli.md').toMatchFileSnapshot(file);
   });
 
   test('exit codes stay', async () => {

@@ -135,7 +135,7 @@ describe('a wrong command line', () => {
   it.each([
     [['--http', 'x'], 'port'],
     [['--http', '70000'], 'port'],
-    [['--token-file', 'f'], 'without --http'],
+    [['--token-file', 'f'], 'needs --http'],
     [['--timeout', '0'], 'seconds'],
     [['--storage', 'redis'], '--redis'],
   ])('%j is told', async (flags, expected) => {

@@ -173,7 +173,7 @@ describe('the log of a session', () => {
       'claude> up',
       'I tidy.',
       '* Bash rm x',
-      '  (asks for leave: Bash rm x\\u{1b}[2J)',
+      '  (asks for permission: Bash rm x\\u{1b}[2J)',
       '  (denied by ann: no)',
       '',
     ]);

@@ -208,7 +208,9 @@ export class AgentLogPrinter {
         return [whole(lines.join('\n'), 'bold')];
       }
       case 'permission_requested':
-        return [whole(`  (asks for leave: ${escapeControls(event.tool)} ${escapeControls(event.summary)})`, 'yellow')];
+        return [
+          whole(`  (asks for permission: ${escapeControls(event.tool)} ${escapeControls(event.summary)})`, 'yellow'),
+        ];
       case 'question':
         return [whole(`  (asks: ${escapeControls(event.text)})`, 'yellow')];
       default:

@@ -18,7 +18,7 @@ function hasAgentApi<S extends object>(session: S): session is S & AgentApi {
 
 export function parseAgentName(name: string): string {
   if (AgentName.safeParse(name).success) return name;
-  throw new UsageError(`${JSON.stringify(name)} is no name of an agent.`, '`cella agents list` shows those there are.');
+  throw new UsageError(`${JSON.stringify(name)} is not the name of an agent.`, '`cella agents list` shows all agents.');
 }
 
 /** Throws before the first prompt if there is no such agent, or if it is not installed there. */
@@ -44,6 +44,6 @@ function inWords({ agent, ready, version }: CodingAgent): string {
 export function parseToolNames(text: string): readonly string[] {
   const names = ToolNames.safeParse(text.split(',').map((name) => name.trim()));
   if (names.success) return names.data;
-  const message = `${JSON.stringify(text)} is no list of tools: at most 100 names, with commas between them.`;
+  const message = `${JSON.stringify(text)} is not a list of tools: at most 100 names, separated by commas.`;
   throw new UsageError(message, 'Name tools of the agent, such as --tools Read,Bash.');
 }

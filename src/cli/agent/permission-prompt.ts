@@ -77,7 +77,7 @@ async function patternFor(
 
 async function denial(given: string, context: PromptContext): Promise<PersonAnswer> {
   if (given.trim() !== '') return { decision: 'deny', reason: given.trim() };
-  const line = await read(context, 'Why not? The agent is told. ');
+  const line = await read(context, 'Why not? (for the agent) ');
   if (line === 'stop') return line;
   const reason = line === 'leave' || line.text.trim() === '' ? DENIED_REASON : line.text.trim();
   return { decision: 'deny', reason };

@@ -148,7 +148,7 @@ export class ShownTurn {
   async #pointTo({ id }: PersonRequest): Promise<void> {
     const { id: session = 'SESSION' } = this.#context.session;
     await this.#context.terminal.errLines(
-      `It waits for a decision: \`cella permissions allow ${session} ${id}\`, or deny.`,
+      `Waiting for a decision: \`cella permissions allow ${session} ${id}\`, or deny.`,
       'yellow',
     );
   }

@@ -1,6 +1,7 @@
 /** Finds the server that a command works with (at a URL, or on the data folder by its socket) and connects to it. */
 
-import { lstat, readFile } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { lstat, open, readFile } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
@@ -12,6 +13,7 @@ import { ServerFile } from '../../protocol/server-info.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { UsageError } from '../command-errors.ts';
 import type { StorageTarget } from '../context.ts';
+import { shellQuote } from '../format.ts';
 import type { Defaults } from '../session-flags.ts';
 import { isSameStorage, resolveDataDir } from '../target-options.ts';
 
@@ -82,7 +84,7 @@ async function findSocket(dataDir: string): Promise<string | undefined> {
   if (!(await mayBeAlive(socket))) return undefined;
   throw new UsageError(
     `The server on ${dataDir} belongs to another user.`,
-    'Ask it by its address, with --url and a token of yours, or name another folder with --data.',
+    'Use its address, with --url and your token, or name another folder with --data.',
   );
 }
 
@@ -99,7 +101,7 @@ async function connectToSocket(socket: string, dataDir: string): Promise<Client 
 }
 
 async function withConnectTimeout(connecting: Promise<Client>, server: string): Promise<Client> {
-  const message = `${server} does not answer: it has said nothing for ${CONNECT_TIMEOUT_MS / 1000} s.`;
+  const message = `${server} has not answered for ${CONNECT_TIMEOUT_MS / 1000} s.`;
   return await withTimeout(connecting, CONNECT_TIMEOUT_MS, () => new CellaError('SERVER_UNREACHABLE', message));
 }
 
@@ -115,12 +117,21 @@ function mayBeAlive(socket: string): Promise<boolean> {
 }
 
 async function readTokenFile(file: string): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((error: Error) => {
+  const { text, stats } = await readWithStats(file).catch((error: Error) => {
     throw new UsageError(`The token cannot be read: ${error.message}.`, 'Give --token-file a file that holds one.');
   });
+  // As ssh does with keys. A file of another user, such as a mounted secret, is that user's matter.
+  if (stats.uid === process.getuid?.() && (stats.mode & 0o077) !== 0) {
+    throw new UsageError(`Other users can read the token in ${file}.`, `Run: chmod 600 ${shellQuote(file)}`);
+  }
   const token = text.trim();
   if (/^\S+$/.test(token)) return token;
   throw new UsageError(`There is no token in ${file}.`, '`cella tokens create` prints one, alone on stdout.');
+}
+
+async function readWithStats(file: string): Promise<{ text: string; stats: Stats }> {
+  await using handle = await open(file);
+  return { stats: await handle.stat(), text: await handle.readFile('utf8') };
 }
 
 /**
@@ -175,10 +186,7 @@ export async function findSession(client: Client, name: string): Promise<Session
   if (own.length === 0) for await (const one of client.sessions.all({ agentKey: name, limit: 100 })) found.push(one);
   const [first, second] = found;
   if (!first) {
-    throw new UsageError(
-      `There is no session ${JSON.stringify(name)}.`,
-      '`cella sessions list` shows those there are.',
-    );
+    throw new UsageError(`There is no session ${JSON.stringify(name)}.`, '`cella sessions list` shows all sessions.');
   }
   if (!second) return first;
   throw new UsageError(`Several sessions are called ${JSON.stringify(name)}.`, 'Name one by its id.');

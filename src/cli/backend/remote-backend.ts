@@ -211,8 +211,8 @@ function rejectServerOnlyFlags({ typed = [] }: NamespaceTarget, { where, sameMac
   const mute = typed.find((flag) => SERVER_ONLY_FLAGS.includes(flag));
   if (mute !== undefined) {
     throw new UsageError(
-      `${mute} cannot be told to the server ${here ? 'on' : 'at'} ${where}.`,
-      'Leave it out: `cella serve` takes it, for all sessions of a server.',
+      `${mute} cannot be used with the server ${here ? 'on' : 'at'} ${where}.`,
+      'Leave it out: give it to `cella serve`, for all sessions of the server.',
     );
   }
   if (here || !typed.includes('--cwd')) return;
@@ -253,10 +253,10 @@ function checkSessionConflict(
   };
   const others = typed.filter((flag) => has[flag] === false);
   if (others.length === 0) return;
-  const message = `There is a session of ${JSON.stringify(agentKey)} that was made without ${others.join(' and ')}.`;
+  const message = `The session of ${JSON.stringify(agentKey)} was created without ${others.join(' and ')}.`;
   const advice =
     `Leave ${others.length === 1 ? 'it' : 'them'} out to use it as it is, name another --agent, ` +
-    `or delete it with all it has: cella sessions rm ${shellQuote(agentKey)}`;
+    `or delete it with everything in it: cella sessions delete ${shellQuote(agentKey)}`;
   throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, options: others }, advice });
 }
 

@@ -9,7 +9,7 @@ import {
   type ResultEvent,
   type SavedEvent,
 } from '../../protocol/execution-events.ts';
-import type { SessionApi } from '../../session/api.ts';
+import type { ExecuteOptions, SessionApi } from '../../session/api.ts';
 import { reportFailure } from '../command-errors.ts';
 import type { Signals } from '../command-lifecycle.ts';
 import { escapeControls } from '../format.ts';
@@ -28,9 +28,15 @@ interface CellRunnerOptions {
   readonly json?: boolean;
 }
 
+/** A bare KeyboardInterrupt says nothing to whoever did not ask for it. */
+const INTERRUPTED_ELSEWHERE =
+  'cella: the code was interrupted from elsewhere: the server is stopping, or somebody else interrupted it.';
+
 export class CellRunner {
   readonly #options: CellRunnerOptions;
   #running = false;
+  /** Whether the cell that runs was interrupted here. */
+  #interrupted = false;
   #last: ResultEvent['status'] = 'ok';
 
   constructor(options: CellRunnerOptions) {
@@ -40,23 +46,41 @@ export class CellRunner {
   /** At a terminal, Ctrl-C never ends the command: it is for what runs. */
   interrupt(): boolean {
     const { session, terminal } = this.#options;
-    if (this.#running) session.interrupt().catch(() => {});
+    if (this.#running) {
+      this.#interrupted = true;
+      session.interrupt().catch(() => {});
+    }
     return this.#running || terminal.interactive;
   }
 
   /** Undefined if the code could not be run at all; the failure has been printed. */
   async run(code: string): Promise<ResultEvent | undefined> {
     const { terminal, json = false } = this.#options;
-    this.#running = true;
     try {
-      const result = await this.#execute(code);
-      this.#last = result.status;
+      // A person may take any time to answer.
+      const result = await this.execute(code, { inputTimeoutMs: 0 });
+      // The next prompt begins a line of its own.
+      if (terminal.interactive && terminal.unfinishedLine !== '') await terminal.err('\n');
       return result;
     } catch (error) {
       if (!(error instanceof CellaError) || error.code === 'SESSION_CLOSED') throw error;
       await reportFailure(terminal, error, { json });
       this.#last = 'error';
       return undefined;
+    }
+  }
+
+  async execute(code: string, options: ExecuteOptions): Promise<ResultEvent> {
+    const { session, lines, terminal, signals } = this.#options;
+    using questions = new InputPrompter({ session, lines, terminal, onInterrupt: signals.interrupt });
+    const failed = Promise.withResolvers<never>();
+    const ask = (request: InputRequestEvent) => questions.ask(request).catch(failed.reject);
+    this.#running = true;
+    this.#interrupted = false;
+    try {
+      const result = await Promise.race([failed.promise, this.#perform(session.stream(code, options), ask)]);
+      this.#last = result.status;
+      return result;
     } finally {
       this.#running = false;
     }
@@ -75,27 +99,21 @@ export class CellRunner {
     }
   }
 
-  async #execute(code: string): Promise<ResultEvent> {
-    const { session, lines, terminal, signals } = this.#options;
-    using questions = new InputPrompter({ session, lines, terminal, onInterrupt: signals.interrupt });
-    const failed = Promise.withResolvers<never>();
-    return await Promise.race([
-      failed.promise,
-      this.#perform(code, (request) => questions.ask(request).catch(failed.reject)),
-    ]);
-  }
-
-  async #perform(code: string, ask: (request: InputRequestEvent) => void): Promise<ResultEvent> {
+  async #perform(
+    events: AsyncIterable<ExecutionEvent>,
+    ask: (request: InputRequestEvent) => void,
+  ): Promise<ResultEvent> {
     const { session, terminal, signals, json } = this.#options;
-    for await (const event of session.stream(code, { inputTimeoutMs: 0 })) {
+    for await (const event of events) {
       // What comes while the session closes is only that it closes.
       if (signals.exitCode !== undefined) break;
       if (event.type === 'result' && !json) await printNotices(terminal, event, { deathTold: this.#last === 'died' });
       await this.#show(event);
       if (event.type === 'input_request') ask(event);
       if (event.type !== 'result') continue;
-      if (terminal.interactive && terminal.unfinishedLine !== '') await terminal.err('\n');
-      if (!json) await hintMissingPackages(event, session, terminal);
+      if (json) return event;
+      if (event.status === 'interrupted' && !this.#interrupted) await terminal.errLines(INTERRUPTED_ELSEWHERE, 'red');
+      await hintMissingPackages(event, session, terminal);
       return event;
     }
     throw new Error('the execution ended without a result');
@@ -119,7 +137,7 @@ export class CellRunner {
   }
 }
 
-export async function hintMissingPackages(
+async function hintMissingPackages(
   { error }: ResultEvent,
   session: Pick<SessionApi, 'deps' | 'executor'>,
   terminal: Terminal,
@@ -129,6 +147,6 @@ export async function hintMissingPackages(
   const status = await session.deps.status().catch(() => undefined);
   if (!status || status.installed) return;
   const flag = session.executor === 'subprocess' ? '' : ` --executor ${session.executor}`;
-  const what = `${status.requirements.join(', ')}: configured, and not all installed for this Python (${status.python})`;
-  await terminal.errLines(`cella: ${what}. \`cella deps sync${flag}\` installs what fits it.`);
+  const what = `${status.requirements.join(', ')}: on the list, but not all installed for this Python (${status.python})`;
+  await terminal.errLines(`cella: ${what}. Install with \`cella deps sync${flag}\`.`);
 }

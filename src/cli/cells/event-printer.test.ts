@@ -21,7 +21,7 @@ describe('bundleToText', () => {
 describe('deniedToText', () => {
   it('says what was kept from the code, and how often, and shows no control characters', () => {
     const denied = { type: 'network_denied', host: 'a.example', port: 443, reason: 'not_listed' } as const;
-    expect(describeDenied(denied)).toBe('cella: the network policy kept the code from a.example:443 (not_listed).');
+    expect(describeDenied(denied)).toBe('cella: the network policy blocked the code from a.example:443 (not_listed).');
     expect(describeDenied({ ...denied, more: 3 })).toContain('and 3 more since the last notice');
     expect(describeDenied({ ...denied, host: 'a\u001b[2J' })).not.toContain('\u001b');
   });

@@ -10,7 +10,7 @@ import type {
 } from '../../protocol/execution-events.ts';
 import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 import { adviceFor } from '../command-errors.ts';
-import { escapeControls, formatDuration, formatSize } from '../format.ts';
+import { escapeControls, formatCount, formatDuration, formatSize } from '../format.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 export async function printEvent(terminal: Terminal, event: ExecutionEvent): Promise<void> {
@@ -35,7 +35,7 @@ export async function printEvent(terminal: Terminal, event: ExecutionEvent): Pro
 /** A host that the code tried to reach, and may not. */
 export function describeDenied({ host, port, reason, more = 0 }: NetworkDeniedEvent): string {
   const others = more === 0 ? '' : `, and ${more} more since the last notice`;
-  return `cella: the network policy kept the code from ${escapeControls(host)}:${port} (${escapeControls(reason)})${others}.`;
+  return `cella: the network policy blocked the code from ${escapeControls(host)}:${port} (${escapeControls(reason)})${others}.`;
 }
 
 async function printResult(terminal: Terminal, result: ResultEvent): Promise<void> {
@@ -50,7 +50,7 @@ async function printResult(terminal: Terminal, result: ResultEvent): Promise<voi
   }
   if (result.death) await terminal.errLines(describeDeath(result.death), 'red');
   if (result.transaction === 'rolled_back') {
-    await terminal.errLines('cella: the names are again what they were before this code.', 'yellow');
+    await terminal.errLines('cella: the changes of this code to variables were undone.', 'yellow');
   }
 }
 
@@ -69,18 +69,18 @@ export async function printNotices(terminal: Terminal, result: ResultEvent, { de
   const lines = recovered ? [describeRecovered(recovered, deathTold)] : [];
   for (const { name, reason } of recovered?.lost ?? woken?.lost ?? []) {
     const what = name === '*' ? 'what was saved' : escapeControls(name);
-    lines.push(`cella: ${what} did not come back: ${escapeControls(reason)}`);
+    lines.push(`cella: ${what} could not be restored: ${escapeControls(reason)}`);
   }
   if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
 }
 
 function describeRecovered({ cause, savedAgoMs, restored }: Recovered, deathTold: boolean): string {
-  const names = restored.length === 1 ? '1 name' : `${restored.length} names`;
+  const names = formatCount(restored.length, 'variable');
   const back =
-    savedAgoMs === undefined ? 'its names are gone' : `${names} came back, as of ${formatDuration(savedAgoMs)} ago`;
+    savedAgoMs === undefined ? 'its variables are gone' : `${names} restored, as of ${formatDuration(savedAgoMs)} ago`;
   return deathTold
-    ? `cella: this is a fresh kernel: ${back}.`
-    : `cella: the kernel before this one has ended (${cause.message}); ${back}.`;
+    ? `cella: this is a new kernel: ${back}.`
+    : `cella: the previous kernel has ended (${cause.message}); ${back}.`;
 }
 
 function describeDeath(death: Death): string {

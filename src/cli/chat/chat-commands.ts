@@ -25,22 +25,21 @@ const commands: readonly ChatCommand[] = [
   {
     name: 'py',
     usage: '/py CODE',
-    summary: 'run Python; alone, several lines; /py reset clears all names',
+    summary: 'run Python; alone, several lines; /py reset clears all variables',
     details:
-      'What one cell defines, the next ones can use; the last value is shown.\n' +
-      'An unfinished line, such as /py def f():, goes on until an empty line. /py alone\n' +
-      'begins a block, which ends at an empty line too. /py reset clears every name of\n' +
-      'this agent; files and checkpoints stay.',
+      'Later cells can use what a cell defines. The last value is shown. An unfinished line,\n' +
+      'such as /py def f():, continues until an empty line. /py alone starts a block, which\n' +
+      'ends at an empty line too. /py reset clears all variables; files and checkpoints stay.',
     run: py,
   },
   {
     name: 'sh',
     usage: '/sh COMMAND',
-    summary: 'run a shell command where the code works; alone, several lines',
+    summary: 'run a shell command in the same sandbox; alone, several lines',
     details:
-      'It runs in the sandbox and folder of the code, and is shown and confirmed first,\n' +
-      'unless the chat was started with --auto-sh or CELLA_AUTO_SH=1. Where it goes with\n' +
-      'cd, the next commands and the code are too. Its stdin is empty.',
+      'It runs in the sandbox and folder of the code. You confirm it first, unless the chat was\n' +
+      'started with --auto-sh or CELLA_AUTO_SH=1. After a cd, later commands and Python code run\n' +
+      'in the new folder. Its stdin is empty.',
     run: sh,
   },
   {
@@ -48,86 +47,82 @@ const commands: readonly ChatCommand[] = [
     usage: '/agent [NAME]',
     summary: 'choose the coding agent that plain lines go to',
     details:
-      '/agent claude has every line that is no command go to Claude, which works in the folder\n' +
-      'and the kernel of this chat; /agent claude auto-edit lets it change files unasked (modes:\n' +
-      'ask, auto-edit, plan, bypass). /agent off ends that, /agent tells who it is. Until one is\n' +
-      'chosen, here or with --with, plain lines are Python with --auto-py and nothing without.\n' +
-      'Coding agents need a server: cella serve.',
+      '/agent claude sends every line without a command to Claude, which works in the folder and\n' +
+      'kernel of this chat. /agent claude auto-edit also sets the mode: ask, auto-edit, plan or\n' +
+      'bypass. /agent off stops that, /agent shows the agent. If you choose none, plain lines are\n' +
+      'Python with --auto-py, and an error without. Coding agents need a server: cella serve.',
     run: agent,
   },
-  { name: 'cwd', usage: '/cwd', summary: 'tell the folder the code works in', run: withoutArgument('cwd', cwd) },
-  { name: 'vars', usage: '/vars', summary: 'list the names of the code', run: withoutArgument('vars', vars) },
+  { name: 'cwd', usage: '/cwd', summary: 'show the working folder', run: withoutArgument('cwd', cwd) },
+  { name: 'vars', usage: '/vars', summary: 'list variables', run: withoutArgument('vars', vars) },
   {
     name: 'undo',
     usage: '/undo',
     summary: 'go back to before the last cell, up to five times',
     details:
-      'Every change of names, objects, modules and the working folder is taken back.\n' +
-      'A /sh is a cell too. Files stay as they are.',
+      'Reverts variables, objects, modules and the working folder. A /sh is a cell too.\n' + 'Files stay as they are.',
     run: withoutArgument('undo', undo),
   },
   {
     name: 'checkpoint',
     usage: '/checkpoint NAME',
-    summary: 'keep this moment of the kernel, to go back to',
+    summary: 'create a checkpoint to go back to',
     details:
-      'It is exact and quick, and ends with the kernel. /checkpoint --durable NAME writes\n' +
-      'it to the data folder instead, for another process or another day; names that\n' +
-      'cannot be saved are told.',
+      'It is exact and fast, and ends with the kernel. /checkpoint --durable NAME writes it to\n' +
+      'the storage, where it stays; variables that cannot be saved are listed.',
     run: checkpoint,
   },
   {
     name: 'checkpoints',
     usage: '/checkpoints',
-    summary: 'list them',
+    summary: 'list checkpoints',
     run: withoutArgument('checkpoints', checkpoints),
   },
   { name: 'restore', usage: '/restore NAME', summary: 'go back to a checkpoint', run: restore },
   {
     name: 'fork',
     usage: '/fork KEY',
-    summary: 'make another agent with the same names',
-    details: 'Both go on independently, in the same folder. cella chat --agent KEY works with it.',
+    summary: 'copy the kernel to another agent key',
+    details: 'Both continue independently, in the same folder. Use it with cella chat --agent KEY.',
     run: fork,
   },
   { name: 'history', usage: '/history [N]', summary: 'show the last cells; ! marks those that failed', run: history },
   {
     name: 'deps',
     usage: '/deps [add NAME]',
-    summary: 'list the packages; add, remove, sync change them',
+    summary: 'list packages; add, remove, sync change them',
     details:
-      '/deps add NAME installs a package that the code can import at once, and later kernels\n' +
-      'too. /deps remove NAME leaves it out from the next kernel on, /deps sync installs what\n' +
-      'is configured and not there.',
+      '/deps add NAME installs a package, which you can import at once. /deps remove NAME takes\n' +
+      'it off the list for later kernels, /deps sync installs what is on the list and missing.',
     run: namespaceCommand('deps'),
   },
   {
     name: 'skills',
     usage: '/skills [run NAME]',
-    summary: 'list the skills; search, show, run and delete them',
+    summary: 'list skills; search, show, run and delete them',
     details:
-      '/skills search WORDS finds by what they are for, /skills show NAME tells the source,\n' +
-      '/skills run NAME name=value runs one in the kernel, /skills delete NAME forgets it.\n' +
-      'Code makes them with skills.create(name, source, description).',
+      '/skills search WORDS finds skills by what they do, /skills show NAME shows the source,\n' +
+      '/skills run NAME name=value runs one in the kernel, /skills delete NAME deletes it.\n' +
+      'Code creates them with skills.create(name, source, description).',
     run: namespaceCommand('skills'),
   },
   {
     name: 'tools',
     usage: '/tools [call NAME]',
-    summary: 'list the tools; search, show and call them',
+    summary: 'list tools; search, show and call them',
     details:
-      '/tools search WORDS finds by what they are for, /tools show NAME tells what one takes,\n' +
-      '/tools call NAME name=value calls it, /tools call NAME.RECIPE a recipe of it. One that\n' +
-      'requires approval is asked about first. `cella tools add FILE` adds more.',
+      '/tools search WORDS finds tools by what they do, /tools show NAME shows the parameters,\n' +
+      '/tools call NAME name=value calls one, /tools call NAME.RECIPE a recipe of it. If it\n' +
+      'requires approval, you are asked. Create tools with `cella tools create FILE`.',
     run: namespaceCommand('tools'),
   },
   {
     name: 'artifacts',
     usage: '/artifacts [show NAME]',
-    summary: 'list the artifacts; show, get and delete them',
+    summary: 'list artifacts; show, load and delete them',
     details:
-      '/artifacts show NAME tells what is known of one, /artifacts get NAME FILE writes it to a\n' +
-      'file on this machine, /artifacts delete NAME deletes it. Code keeps them with\n' +
+      '/artifacts show NAME shows the metadata, /artifacts load NAME FILE writes the content to\n' +
+      'a file on this machine, /artifacts delete NAME deletes it. Code saves them with\n' +
       'artifacts.save(name, value).',
     run: namespaceCommand('artifacts'),
   },
@@ -172,7 +167,7 @@ async function help({ output: voice }: ChatState, argument: string): Promise<Cha
   const width = Math.max(...told.map(({ usage }) => displayWidth(usage)));
   const lines = told.map(({ usage, summary }) => `${usage.padEnd(width)}  ${summary}`);
   if (chosen?.details !== undefined) lines.push('', chosen.details);
-  if (!chosen) lines.push('', 'Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D leaves.');
+  if (!chosen) lines.push('', 'Tab completes, Ctrl-C interrupts running code or clears the line, Ctrl-D leaves.');
   await voice.result({ command: 'help', commands: told }, lines.join('\n'));
   return 'done';
 }
@@ -214,7 +209,7 @@ async function completeThing(
 ): Promise<LineCompletion> {
   const [, verb, start = ''] = /^(\S+)\s+(\S*)$/.exec(rest) ?? [];
   if (verb === undefined) return [/\s/.test(rest) ? [] : among(Object.keys(NAMESPACE_COMMANDS[thing]), rest), rest];
-  if (!['show', 'run', 'call', 'delete', 'remove', 'get'].includes(verb)) return [[], rest];
+  if (!['show', 'run', 'call', 'delete', 'remove', 'load'].includes(verb)) return [[], rest];
   const all = await session[thing].list();
   const names = all.map((each) => (typeof each === 'string' ? (/^[\w.-]+/.exec(each)?.[0] ?? each) : each.name));
   return [among(names, start), start];

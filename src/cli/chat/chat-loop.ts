@@ -75,7 +75,10 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
     lines.close();
     await (state.persistent ? session.close() : session.destroy());
     if (state.persistent && terminal.interactive && signals.exitCode === undefined) {
-      await terminal.errLines(`Names are kept: ${chatCommand(session.agentKey, request.placeFlags)} goes on.`, 'dim');
+      await terminal.errLines(
+        `Variables are kept. Continue with ${chatCommand(session.agentKey, request.placeFlags)}`,
+        'dim',
+      );
     }
   }
 }
@@ -83,13 +86,13 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
 async function greet(state: ChatState, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
   const { agentKey, executor, capabilities } = state.session;
   if (json) {
-    const reply = { command: 'chat', agent: agentKey, kept: state.persistent, executor, capabilities };
+    const reply = { command: 'chat', agentKey, kept: state.persistent, executor, capabilities };
     return await state.output.note(reply, '');
   }
   if (!state.interactive) return;
   await terminal.err(`Cella ${version}`, 'bold');
-  const end = state.persistent ? '' : ', which ends with this chat';
-  await terminal.err(`, a chat with the agent ${JSON.stringify(agentKey)}${end}\n`);
+  const end = state.persistent ? '' : ', deleted at the end';
+  await terminal.err(`, chat with ${JSON.stringify(agentKey)}${end}\n`);
   const shell = capabilities.subprocesses ? ', /sh COMMAND a shell,' : '';
   await terminal.err(`/py CODE runs Python${shell} ${state.place}. /help lists the rest.\n`);
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n\n');
@@ -128,8 +131,8 @@ async function takeText(state: ChatState, text: string): Promise<ChatOutcome> {
   if (state.agent) return await promptAgent(state, text);
   if (!state.autoPy) {
     throw new UsageError(
-      'No coding agent takes part in this chat yet.',
-      'Choose one with /agent claude. /py CODE runs Python, and so does --auto-py.',
+      'No coding agent is chosen.',
+      'Choose one with /agent claude, or run Python with /py CODE or --auto-py.',
     );
   }
   if (LEAVE.test(text)) return 'leave';

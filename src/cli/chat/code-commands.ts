@@ -7,6 +7,7 @@ import { ShownTurn } from '../agent/shown-turn.ts';
 import { finishCell, readBlock, readPythonBlock } from '../cells/cell-reader.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { signalName } from '../format.ts';
+import { isYes } from '../terminal/prompts.ts';
 import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
 import { cwdCell, shellCell } from './shell-cell.ts';
 
@@ -27,7 +28,7 @@ export async function runPython(state: ChatState, code: string): Promise<ChatOut
   pushUndo(state, { line: code, readOnly: false });
   const { exitCode } = result.error ?? {};
   if (exitCode !== undefined) {
-    const text = `The code asked to exit with ${exitCode}. The chat goes on; /quit leaves it.`;
+    const text = `The code called sys.exit(${exitCode}). The chat continues; /quit leaves it.`;
     await state.output.note({ command: 'py', exitCode }, text);
   }
   return result.status === 'ok' || exitCode === 0 ? 'done' : 'failed';
@@ -35,7 +36,7 @@ export async function runPython(state: ChatState, code: string): Promise<ChatOut
 
 async function reset({ session, output: voice }: ChatState): Promise<ChatOutcome> {
   await session.reset();
-  await voice.note({ command: 'py', reset: true }, 'Every name is gone. Files and checkpoints stay.');
+  await voice.note({ command: 'py', reset: true }, 'All variables are gone. Files and checkpoints stay.');
   return 'done';
 }
 
@@ -45,7 +46,7 @@ const LONGEST_BYTES = 128 * 1024 - 256;
 export async function sh(state: ChatState, argument: string): Promise<ChatOutcome> {
   const { executor, capabilities } = state.session;
   if (!capabilities.subprocesses) {
-    throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no processes, and with them no shell.`);
+    throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no processes, so there is no shell.`);
   }
   const command = argument === '' ? await readCommand(state) : argument;
   if (command === undefined) return 'done';
@@ -72,7 +73,7 @@ async function readCommand({ lines, interactive: prompts }: ChatState): Promise<
 }
 
 function check(command: string): void {
-  if (command.includes('\0')) throw new UsageError('A command cannot hold a null byte.', 'Leave it out.');
+  if (command.includes('\0')) throw new UsageError('A command cannot contain a null byte.', 'Leave it out.');
   const bytes = Buffer.byteLength(command);
   if (bytes <= LONGEST_BYTES) return;
   throw new UsageError(
@@ -92,7 +93,7 @@ async function isConfirmed(state: ChatState, command: string): Promise<boolean> 
   }
   await state.output.command(command);
   const line = await state.lines.read({ prompt: `Run this ${state.place}? [y/N] `, ignoreTypeahead: true });
-  if (line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text)) return true;
+  if (isYes(line)) return true;
   await state.output.note({ command: 'sh', confirmed: false }, 'Not run.');
   return false;
 }
@@ -111,7 +112,7 @@ export async function agent(state: ChatState, argument: string): Promise<ChatOut
   }
   const { agent: chosen } = state;
   const mood = chosen?.mode === undefined ? '' : ` in the mode ${chosen.mode}`;
-  const nobody = state.autoPy ? 'Plain lines are Python.' : 'No coding agent is chosen: /agent claude does that.';
+  const nobody = state.autoPy ? 'Plain lines are Python.' : 'No coding agent is chosen. Choose one with /agent claude.';
   const text = chosen ? `Plain lines go to ${chosen.name}${mood}.` : nobody;
   await state.output.note({ command: 'agent', agent: chosen?.name ?? null, mode: chosen?.mode ?? null }, text);
   return 'done';
@@ -140,5 +141,5 @@ function modeOf(word: string | undefined): PermissionMode | undefined {
   if (word === undefined) return undefined;
   const mode = PermissionMode.safeParse(word);
   if (mode.success) return mode.data;
-  throw new UsageError(`${JSON.stringify(word)} is no mode.`, `The modes are ${PermissionMode.options.join(', ')}.`);
+  throw new UsageError(`${JSON.stringify(word)} is not a mode.`, `The modes are ${PermissionMode.options.join(', ')}.`);
 }

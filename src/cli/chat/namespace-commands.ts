@@ -3,7 +3,6 @@
 import { suggest } from '../../lib/suggest.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import * as artifactWork from '../commands/artifacts.ts';
-import { get } from '../commands/artifacts.ts';
 import * as depsWork from '../commands/deps.ts';
 import * as skillWork from '../commands/skills.ts';
 import { invokeCell, parseSkillArguments } from '../commands/skills.ts';
@@ -20,7 +19,7 @@ type Verbs = Readonly<Record<string, Verb>>;
 const deps: Verbs = {
   list: (state) => depsWork.list(state.session.deps, state.output.forCommand('deps')),
   add: (state, words, signal) => {
-    need(words, 'Which package is not said.', 'Type /deps add NAME.');
+    need(words, 'A package is missing.', 'Type /deps add NAME.');
     return changeDeps(state, `add ${words.join(' ')}`, (options) => state.session.deps.add(words, options), signal);
   },
   remove: (state, words, signal) => {
@@ -58,13 +57,13 @@ async function changeDeps(
 const skills: Verbs = {
   list: (state) => skillWork.list(state.session.skills, state.output.forCommand('skills')),
   search: (state, words) => {
-    need(words, 'What to search for is not said.', 'Type /skills search WORDS.');
+    need(words, 'Search words are missing.', 'Type /skills search WORDS.');
     return skillWork.search(state.session.skills, words.join(' '), FOUND, state.output.forCommand('skills'));
   },
   show: (state, words) =>
     skillWork.show(state.session.skills, one(words, '/skills show NAME'), state.output.forCommand('skills')),
   run: async (state, [name, ...words]) => {
-    if (name === undefined) throw new UsageError('Which skill is not said.', 'Type /skills run NAME [name=value …].');
+    if (name === undefined) throw new UsageError('A skill is missing.', 'Type /skills run NAME [name=value …].');
     const skill = await state.session.skills.get(name);
     const result = await state.cells.run(invokeCell(skill.name, parseSkillArguments(skill, words, undefined), words));
     if (result) pushUndo(state, { line: `/skills run ${[name, ...words].join(' ')}`, readOnly: false });
@@ -77,13 +76,13 @@ const skills: Verbs = {
 const tools: Verbs = {
   list: (state) => toolWork.list(state.session.tools, state.output.forCommand('tools')),
   search: (state, words) => {
-    need(words, 'What to search for is not said.', 'Type /tools search WORDS.');
+    need(words, 'Search words are missing.', 'Type /tools search WORDS.');
     return toolWork.search(state.session.tools, words.join(' '), FOUND, state.output.forCommand('tools'));
   },
   show: (state, words) =>
     toolWork.show(state.session.tools, one(words, '/tools show NAME'), state.output.forCommand('tools')),
   call: (state, [callee, ...words], signal) => {
-    if (callee === undefined) throw new UsageError('Which tool is not said.', 'Type /tools call NAME [name=value …].');
+    if (callee === undefined) throw new UsageError('A tool is missing.', 'Type /tools call NAME [name=value …].');
     return callTool(state.session.tools, { callee, words, args: undefined, signal }, state.output.forCommand('tools'));
   },
 };
@@ -96,11 +95,11 @@ const artifacts: Verbs = {
       one(words, '/artifacts show NAME'),
       state.output.forCommand('artifacts'),
     ),
-  get: (state, [name, out, ...more]) => {
+  load: (state, [name, out, ...more]) => {
     if (name === undefined || out === undefined || more.length > 0) {
-      throw new UsageError('An artifact and a file are needed.', 'Type /artifacts get NAME FILE.');
+      throw new UsageError('An artifact and a file are needed.', 'Type /artifacts load NAME FILE.');
     }
-    return get(state.session.artifacts, { name, out }, state.output.forCommand('artifacts'));
+    return artifactWork.load(state.session.artifacts, { name, out }, state.output.forCommand('artifacts'));
   },
   delete: (state, words) =>
     artifactWork.remove(

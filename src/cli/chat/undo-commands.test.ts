@@ -20,7 +20,7 @@ it('sees a change of length or type where the preview is the same', () => {
   expect(changesBetween([long], [{ ...long, length: '99' }])).toHaveLength(1);
   expect(changesBetween([long], [{ ...long, type: 'tuple' }])).toHaveLength(1);
   expect(changesBetween([long], [long])).toEqual([]);
-  expect(changesToText([])).toBe('No name looks different.');
+  expect(changesToText([])).toBe('No variable changed.');
 });
 
 it('names the first of many, and cuts long values', () => {

@@ -17,7 +17,7 @@ export async function vars({ session, output: voice }: ChatState): Promise<ChatO
   const variables = await session.variables();
   const reply = { command: 'vars', variables };
   if (variables.length === 0) {
-    await voice.note(reply, 'There are no names yet. /py x = 1 makes one.');
+    await voice.note(reply, 'There are no variables. Create one with /py x = 1.');
     return 'done';
   }
   const columns = [
@@ -40,7 +40,7 @@ export async function vars({ session, output: voice }: ChatState): Promise<ChatO
 
 export async function history({ session, output: voice }: ChatState, argument: string): Promise<ChatOutcome> {
   if (!/^\d*$/.test(argument))
-    throw new UsageError(`/history ${argument} is no number.`, 'Type /history or /history 50.');
+    throw new UsageError(`/history ${argument} is not a number.`, 'Type /history or /history 50.');
   const all = (await session.history()).flatMap(({ code, ...entry }) => {
     const line = cellToLine(code);
     return line === undefined ? [] : [{ ...entry, line }];
@@ -104,7 +104,7 @@ export async function checkpoint(
   const warnings = lost.map(
     (each) => `cella: ${escapeControls(each.name)} is not in it: ${escapeControls(each.reason)}`,
   );
-  const facts = durable ? ` (${formatCount(saved.length, 'name')}, ${formatSize(bytes)})` : '';
+  const facts = durable ? ` (${formatCount(saved.length, 'variable')}, ${formatSize(bytes)})` : '';
   const how = !durable ? 'as long as this kernel lives' : kept ? 'in any process' : 'until this chat ends';
   const text = `Checkpoint ${JSON.stringify(name)}${facts}: /restore ${name} goes back, ${how}.`;
   await voice.note({ command: 'checkpoint', checkpoint: made }, text, warnings);
@@ -115,10 +115,10 @@ export async function checkpoints({ session, output: voice }: ChatState): Promis
   const all = (await session.checkpoints()).filter(({ automatic }) => !automatic);
   const reply = { command: 'checkpoints', checkpoints: all };
   if (all.length === 0) {
-    await voice.note(reply, 'There are no checkpoints. /checkpoint NAME makes one.');
+    await voice.note(reply, 'There are no checkpoints. Create one with /checkpoint NAME.');
     return 'done';
   }
-  const columns = [{ title: 'NAME' }, { title: 'KIND' }, { title: 'MADE' }, { title: 'NOTE' }];
+  const columns = [{ title: 'NAME' }, { title: 'KIND' }, { title: 'CREATED' }, { title: 'NOTE' }];
   await voice.table(reply, columns, all.map(toRow));
   return 'done';
 }
@@ -130,13 +130,13 @@ function toRow({ id, name, kind, createdAt, gone }: Checkpoint): string[] {
 export async function restore(state: ChatState, argument: string): Promise<ChatOutcome> {
   const { session, output: voice } = state;
   if (argument === '') {
-    throw new UsageError('Which checkpoint is not said.', 'Type /restore NAME; /checkpoints lists them.');
+    throw new UsageError('A checkpoint is missing.', 'Type /restore NAME; /checkpoints lists them.');
   }
   const before = await look(state);
   const { checkpoint: point, lost = [] } = await session.restore(argument);
   const changes = changesBetween(before, await look(state));
   const warnings = lost.map(
-    (each) => `cella: ${escapeControls(each.name)} did not come back: ${escapeControls(each.reason)}`,
+    (each) => `cella: ${escapeControls(each.name)} could not be restored: ${escapeControls(each.reason)}`,
   );
   const text = `Back at ${JSON.stringify(argument)}, ${formatAgo(point.createdAt)}. ${changesToText(changes)} Files stay.`;
   await voice.note({ command: 'restore', checkpoint: point, changes, lost }, text, warnings);
@@ -145,21 +145,21 @@ export async function restore(state: ChatState, argument: string): Promise<ChatO
 
 export async function fork(state: ChatState, argument: string): Promise<ChatOutcome> {
   const { session, output: voice, stores, storage, placeFlags } = state;
-  if (argument === '') throw new UsageError('A fork needs a key of its own.', 'Type /fork KEY.');
+  if (argument === '') throw new UsageError('A fork needs another agent key.', 'Type /fork KEY.');
   if (argument === session.agentKey || (await hasAgent({ agentKey: argument, place: storage }, stores))) {
     throw new UsageError(
-      `There is an agent ${JSON.stringify(argument)} already, and a fork would take the place of its names.`,
+      `There is already a kernel ${JSON.stringify(argument)}, and the fork would replace its variables.`,
       'Choose another key.',
     );
   }
   const save = await forkInto(session, argument);
   const stays = state.persistent
     ? ''
-    : `\n${JSON.stringify(session.agentKey)} stays too when this chat ends, since the other works in its folder.`;
+    : `\n${JSON.stringify(session.agentKey)} is kept too when this chat ends, because the fork works in its folder.`;
   state.persistent = true;
-  const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatCommand(argument, placeFlags)}${stays}`;
+  const text = `${forkedToText(session.agentKey, argument)}\nContinue with it: ${chatCommand(argument, placeFlags)}${stays}`;
   await voice.note(
-    { command: 'fork', agent: session.agentKey, fork: argument, save },
+    { command: 'fork', agentKey: session.agentKey, fork: argument, save },
     text,
     [lostToText(save)].filter(Boolean),
   );
@@ -196,7 +196,7 @@ function looks({ type, preview, length, size }: Variable): string {
 }
 
 export function changesToText(changes: readonly Change[]): string {
-  if (changes.length === 0) return 'No name looks different.';
+  if (changes.length === 0) return 'No variable changed.';
   const shown = changes.slice(0, MOST).map(changeToText).join(', ');
   return changes.length > MOST ? `${shown}, and ${changes.length - MOST} more.` : `${shown}.`;
 }

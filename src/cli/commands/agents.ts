@@ -12,7 +12,7 @@ import { addSettings, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { resolveDataDir } from '../target-options.ts';
 
-interface Flags {
+interface AgentsFlags {
   readonly data?: string;
   readonly json?: boolean;
   readonly version?: string;
@@ -20,29 +20,29 @@ interface Flags {
 
 export function addAgents(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.agents);
-  const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
-  const requestOf = (agent: string, flags: Flags) => ({
+  const report = (flags: AgentsFlags) => new CommandOutput(context.terminal, flags);
+  const requestOf = (agent: string, flags: AgentsFlags) => ({
     agent,
     dataDir: resolveDataDir(flags, context.defaults),
     ...(flags.version === undefined ? {} : { version: flags.version }),
   });
-  addFlags(defineCommand(group, 'install', 'bring the program of an agent, with npm', help.install))
-    .argument('<agent>', 'its name, like claude', parseText)
-    .option('--version <version>', 'another version than the one that Cella is tested with', parseText)
-    .action(async (agent: string, flags: Flags) => {
+  addFlags(defineCommand(group, 'install', 'install the program of an agent, with npm', help.install))
+    .argument('<agent>', 'name of the agent, such as claude', parseText)
+    .option('--version <version>', 'version (default: the one that Cella is tested with)', parseText)
+    .action(async (agent: string, flags: AgentsFlags) => {
       const request = requestOf(agent, flags);
       done(await runAbortable(context, (signal) => install(request, context, report(flags), signal)));
     });
-  addFlags(defineCommand(group, 'list', 'all agents: versions, what is missing, and where they lie', help.list)).action(
-    async (flags: Flags) => {
+  addFlags(defineCommand(group, 'list', 'list agents with versions, missing parts and paths', help.list)).action(
+    async (flags: AgentsFlags) => {
       done(await list(resolveDataDir(flags, context.defaults), context, report(flags)));
     },
   );
-  addFlags(defineCommand(group, 'remove', 'remove the program of an agent', help.remove))
-    .argument('<agent>', 'its name', parseText)
-    .option('--version <version>', 'this version alone', parseText)
-    .action(async (agent: string, flags: Flags) => {
-      done(await remove(requestOf(agent, flags), context, report(flags)));
+  addFlags(defineCommand(group, 'uninstall', 'uninstall the program of an agent', help.uninstall))
+    .argument('<agent>', 'name of the agent', parseText)
+    .option('--version <version>', 'only this version (default: all versions)', parseText)
+    .action(async (agent: string, flags: AgentsFlags) => {
+      done(await uninstall(requestOf(agent, flags), context, report(flags)));
     });
 }
 
@@ -55,7 +55,7 @@ const columns = [
   { title: 'TESTED' },
   { title: 'INSTALLED' },
   { title: 'STATE' },
-  { title: 'WHERE' },
+  { title: 'PATH' },
 ];
 
 async function install(
@@ -70,8 +70,10 @@ async function install(
   };
   const installed = await programs.installAgent(request, { signal, onProgress });
   const { agent, version, path, kept } = installed;
-  const text = kept ? `${agent} ${version} is there already, in ${path}.` : `Installed ${agent} ${version} in ${path}.`;
-  await report.success({ installed }, escapeControls(`${text} It is used from the next prompt on.`));
+  const text = kept
+    ? `${agent} ${version} is already installed in ${path}.`
+    : `Installed ${agent} ${version} in ${path}.`;
+  await report.success({ installed }, escapeControls(`${text} The next prompt uses it.`));
   return Exit.ok;
 }
 
@@ -79,8 +81,8 @@ async function list(dataDir: string, programs: AgentProgramCommands, report: Com
   const agents = await programs.listAgentPrograms(dataDir);
   await report.table({ dataDir, agents }, columns, agents.flatMap(toRows));
   for (const { agent, installed } of agents.filter(({ ready }) => !ready)) {
-    const what = installed.length === 0 ? 'installs it' : 'brings what it lacks';
-    await report.note(`\`cella agents install ${agent}\` ${what}.`);
+    const what = installed.length === 0 ? `Install ${agent}` : `Install the missing parts of ${agent}`;
+    await report.note(`${what} with \`cella agents install ${agent}\`.`);
   }
   return Exit.ok;
 }
@@ -88,48 +90,47 @@ async function list(dataDir: string, programs: AgentProgramCommands, report: Com
 function toRows({ agent, version: tested, used, installed }: AgentProgramEntry): string[][] {
   if (installed.length === 0) return [[agent, tested, '', 'not installed', '']];
   return installed.map(({ version, path, missing }) => {
-    const state = missing.length > 0 ? `lacks ${missing.join(', ')}` : version === used ? 'used' : 'not used';
+    const state = missing.length > 0 ? `incomplete: ${missing.join(', ')}` : version === used ? 'used' : 'not used';
     return [agent, tested, version, state, path].map(escapeControls);
   });
 }
 
-async function remove(
+async function uninstall(
   request: AgentProgramRequest,
   programs: AgentProgramCommands,
   report: CommandOutput,
 ): Promise<number> {
-  const removed = await programs.removeAgent(request);
-  const versions = removed.map(({ version }) => version).join(', ');
-  await report.success({ removed }, escapeControls(`Removed ${request.agent} ${versions}.`));
+  const deleted = await programs.uninstallAgent(request);
+  const versions = deleted.map(({ version }) => version).join(', ');
+  await report.success({ deleted }, escapeControls(`Uninstalled ${request.agent} ${versions}.`));
   return Exit.ok;
 }
 
 const help = {
   agents: `
 Examples:
-  $ cella agents list              which coding agents there are, and which are installed
-  $ cella agents install claude    bring Claude's program, about 410 MB
-  $ cella agents remove claude
+  $ cella agents list              list coding agents, and which are installed
+  $ cella agents install claude    install Claude's program, about 410 MB
+  $ cella agents uninstall claude
 
-These are the programs that work on a prompt. \`cella ps\` shows the agents whose kernels Cella keeps.
-See docs/agents.md.`,
+A coding agent works on prompts with a program that is installed in the data folder. \`cella prompt\`
+sends prompts to it. See docs/agents.md.`,
   install: `
 Examples:
   $ cella agents install claude
   $ cella agents install claude --version 0.3.325
   $ cella agents install claude --data /srv/cella
 
-It is brought with npm from its registry, and no script of a package is run. One that is stopped or
-fails leaves nothing behind. What was installed last is used from the next prompt on; without --version
-that is the one that Cella is tested with.`,
+Downloads the program from the npm registry, and runs no scripts of packages. If it is stopped or fails,
+nothing is left behind. The version that was installed last is used from the next prompt on.`,
   list: `
 Examples:
   $ cella agents list
   $ cella agents list --json | jq -r '.agents[] | select(.ready) | .agent'`,
-  remove: `
+  uninstall: `
 Examples:
-  $ cella agents remove claude
-  $ cella agents remove claude --version 0.3.325
+  $ cella agents uninstall claude
+  $ cella agents uninstall claude --version 0.3.325
 
-Conversations of agents lie with their sessions, and stay.`,
+Conversations of agents are part of their sessions, and are kept.`,
 };

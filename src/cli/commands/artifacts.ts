@@ -15,12 +15,12 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, firstLine, formatAgo, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addNamespaceFlags, createOutput, type NamespaceFlags, namespacesOptions } from '../session-flags.ts';
+import { addNamespaceFlags, type NamespaceFlags, namespaceRunner } from '../session-flags.ts';
 import { unreadable } from '../terminal/line-input.ts';
 
-const NAME = 'the name of the artifact';
+const NAME = 'name of the artifact';
 
-interface PutFlags extends NamespaceFlags {
+interface SaveFlags extends NamespaceFlags {
   readonly description?: string;
   readonly type?: 'text' | 'json' | 'bytes' | 'file';
   readonly mediaType?: string;
@@ -28,33 +28,33 @@ interface PutFlags extends NamespaceFlags {
 
 export function addArtifacts(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.artifacts);
-  const open = async (flags: NamespaceFlags) => {
-    const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { namespaces, report: createOutput(flags, context) };
-  };
-  addNamespaceFlags(defineCommand(group, 'list', 'all artifacts, with type and size', help.list)).action(
-    async (flags: NamespaceFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await list(namespaces.artifacts, report));
-    },
+  const make = (name: string, summary: string, examples: string) =>
+    addNamespaceFlags(defineCommand(group, name, summary, examples));
+  const run = namespaceRunner(context, done);
+
+  make('list', 'list artifacts with type and size', help.list).action((flags: NamespaceFlags) =>
+    run(flags, ({ artifacts }, output) => list(artifacts, output)),
   );
-  addNamespaceFlags(defineCommand(group, 'get', 'write an artifact to stdout, or to a file', help.get))
+  make('show', 'show the metadata of an artifact', help.show)
     .argument('<name>', NAME, parseText)
-    .option('--out <file>', 'where to write it', parseText)
-    .action(async (name: string, flags: NamespaceFlags & { out?: string }) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      const { artifacts } = namespaces;
-      const factsOnly = report.json && flags.out === undefined;
-      done(factsOnly ? await show(artifacts, name, report) : await get(artifacts, { name, out: flags.out }, report));
+    .action((name: string, flags: NamespaceFlags) =>
+      run(flags, ({ artifacts }, output) => show(artifacts, name, output)),
+    );
+  make('load', 'write the content of an artifact to stdout, or to a file', help.load)
+    .argument('<name>', NAME, parseText)
+    .option('--out <file>', 'write to this file', parseText)
+    .action((name: string, flags: NamespaceFlags & { out?: string }) => {
+      if (flags.json && flags.out === undefined) {
+        throw new UsageError('--json needs --out.', 'Add --out FILE, or use `cella artifacts show NAME --json`.');
+      }
+      return run(flags, ({ artifacts }, output) => load(artifacts, { name, out: flags.out }, output));
     });
-  addNamespaceFlags(defineCommand(group, 'put', 'keep a file, or what comes on stdin', help.put))
+  make('save', 'save a file, or stdin, as an artifact', help.save)
     .argument('<name>', NAME, parseText)
-    .argument('<file>', 'the content, or - to read it from stdin', parseText)
+    .argument('<file>', 'file with the content, or - to read it from stdin', parseText)
     .option('--description <text>', 'what it is')
     .addOption(
-      new Option('--type <type>', 'what code gets of it (default: by its name)').choices([
+      new Option('--type <type>', 'what code gets when it loads it (default: by its name)').choices([
         'text',
         'json',
         'bytes',
@@ -62,24 +62,22 @@ export function addArtifacts(define: DefineCommand, context: ProgramContext, don
       ]),
     )
     .option('--media-type <type>', 'such as text/csv (default: by its name)', parseText)
-    .action(async (name: string, file: string, flags: PutFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
+    .action(async (name: string, file: string, flags: SaveFlags) => {
       const guess = await context.factsByName(/\.\w+$/.test(name) ? name : file);
-      done(await put(namespaces.artifacts, { name, file, facts: factsOf(flags, guess) }, report));
+      await run(flags, ({ artifacts }, output) =>
+        save(artifacts, { name, file, facts: factsOf(flags, guess) }, output),
+      );
     });
-  addNamespaceFlags(defineCommand(group, 'delete', 'delete an artifact', help.remove))
+  make('delete', 'delete an artifact', help.delete)
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: NamespaceFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await remove(namespaces.artifacts, name, report));
-    });
+    .action((name: string, flags: NamespaceFlags) =>
+      run(flags, ({ artifacts }, output) => remove(artifacts, name, output)),
+    );
 }
 
 const mediaTypes = { text: 'text/plain', json: 'application/json', bytes: 'application/octet-stream' } as const;
 
-function factsOf(flags: PutFlags, guess: Pick<ArtifactFacts, 'type' | 'mediaType'>): ArtifactFacts {
+function factsOf(flags: SaveFlags, guess: Pick<ArtifactFacts, 'type' | 'mediaType'>): ArtifactFacts {
   const { type = guess.type, description = '' } = flags;
   const usual = flags.type === undefined || flags.type === 'file' ? guess.mediaType : mediaTypes[flags.type];
   return { type, mediaType: flags.mediaType ?? usual, description, metadata: {} };
@@ -89,7 +87,7 @@ const columns = [
   { title: 'NAME' },
   { title: 'TYPE' },
   { title: 'SIZE', align: 'right' as const },
-  { title: 'CHANGED' },
+  { title: 'UPDATED' },
   { title: 'DESCRIPTION' },
 ];
 
@@ -97,14 +95,14 @@ export async function list(artifacts: ArtifactsApi, report: CommandOutput): Prom
   const all = await artifacts.list();
   const facts = { artifacts: all };
   if (all.length === 0) {
-    await report.empty(facts, 'There are no artifacts. `cella artifacts put NAME FILE` keeps one.');
+    await report.empty(facts, 'There are no artifacts. Save one with `cella artifacts save NAME FILE`.');
     return Exit.ok;
   }
   await report.table(facts, columns, all.map(toRow));
   return Exit.ok;
 }
 
-/** What is known of it, without its content. */
+/** The metadata, without the content. */
 export async function show(artifacts: ArtifactsApi, name: string, report: CommandOutput): Promise<number> {
   const artifact = await artifacts.get(name);
   const { type, mediaType, size, sha256, createdAt, updatedAt, description, metadata } = artifact;
@@ -112,8 +110,8 @@ export async function show(artifacts: ArtifactsApi, name: string, report: Comman
     ['type', `${type} (${mediaType})`],
     ['size', formatSize(size)],
     ['sha256', sha256],
-    ['made', formatTime(createdAt)],
-    ['changed', formatTime(updatedAt)],
+    ['created', formatTime(createdAt)],
+    ['updated', formatTime(updatedAt)],
     ...(description === '' ? [] : [['about', escapeControls(description)]]),
     ...(Object.keys(metadata).length === 0 ? [] : [['metadata', escapeControls(JSON.stringify(metadata))]]),
   ];
@@ -132,8 +130,8 @@ function toRow({ name, type, size, updatedAt, description }: ArtifactInfo): stri
   return [name, type, formatSize(size), formatAgo(updatedAt), firstLine(description)];
 }
 
-/** To a file, or to stdout where none is named. */
-export async function get(
+/** Writes to a file, or to stdout if none is named. */
+export async function load(
   artifacts: ArtifactsApi,
   { name, out }: { readonly name: string; readonly out: string | undefined },
   report: CommandOutput,
@@ -144,7 +142,7 @@ export async function get(
     if (terminal.stdout.isTTY && !isText(info)) {
       throw new UsageError(
         `The artifact ${JSON.stringify(name)} is ${info.mediaType}, which a terminal cannot show.`,
-        'Write it to a file with --out FILE, or send it on: cella artifacts get NAME | PROGRAM.',
+        'Write it to a file with --out FILE, or pipe it: cella artifacts load NAME | PROGRAM.',
       );
     }
     for await (const chunk of chunks) await write(terminal.stdout, chunk);
@@ -157,19 +155,19 @@ export async function get(
   return Exit.ok;
 }
 
-export interface PutRequest {
+interface SaveRequest {
   readonly name: string;
   /** `-` is stdin. */
   readonly file: string;
   readonly facts: Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>;
 }
 
-export async function put(artifacts: ArtifactsApi, request: PutRequest, report: CommandOutput): Promise<number> {
+async function save(artifacts: ArtifactsApi, request: SaveRequest, report: CommandOutput): Promise<number> {
   const { name, file, facts } = request;
   if (file !== '-') await checkFile(file);
   const content: AsyncIterable<Uint8Array> = file === '-' ? report.terminal.stdin : createReadStream(file);
   const artifact = await artifacts.save(name, bytesOf(content), facts);
-  const text = `Kept the artifact ${JSON.stringify(artifact.name)} (${artifact.type}, ${formatSize(artifact.size)}).`;
+  const text = `Saved the artifact ${JSON.stringify(artifact.name)} (${artifact.type}, ${formatSize(artifact.size)}).`;
   await report.success({ artifact }, text);
   return Exit.ok;
 }
@@ -210,36 +208,41 @@ function write(stream: Writable, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => stream.write(bytes, (error) => (error ? reject(error) : resolve())));
 }
 
-export const help = {
+const help = {
   artifacts: `
 Examples:
-  $ cella artifacts put sales.csv ./sales.csv --description 'Sales of May'
+  $ cella artifacts save sales.csv ./sales.csv --description 'Sales of May'
   $ cella artifacts list
-  $ cella artifacts get sales.csv --out copy.csv
+  $ cella artifacts load sales.csv --out copy.csv
   $ cella run -c 'artifacts.load("sales.csv")'
 
-Artifacts outlive agents: the code of every agent of a storage finds them in \`artifacts\`.`,
+Artifacts are results that code keeps. They outlive kernels, and all agent keys of a storage share
+them. See docs/namespaces.md.`,
   list: `
 Examples:
   $ cella artifacts list
   $ cella artifacts list --json | jq -r '.artifacts[] | select(.size > 1e6) | .name'`,
-  get: `
+  show: `
 Examples:
-  $ cella artifacts get report.md
-  $ cella artifacts get chart.png --out chart.png
-  $ cella artifacts get sales.csv | head
-  $ cella artifacts get sales.csv --json        what is known of it, without its content
-
-It is read a piece at a time, whatever its size. What is no text is not written to a terminal.`,
-  put: `
+  $ cella artifacts show sales.csv
+  $ cella artifacts show sales.csv --json | jq .artifact.sha256`,
+  load: `
 Examples:
-  $ cella artifacts put sales.csv ./sales.csv
-  $ date | cella artifacts put today -  --type text
-  $ cella artifacts put settings settings.json --type json
+  $ cella artifacts load report.md
+  $ cella artifacts load chart.png --out chart.png
+  $ cella artifacts load sales.csv | head
 
-What had the name before is replaced, all of it or not at all. Code gets text as str, json as the
+The file is written completely or not at all. Binary content is not written to a terminal. Memory use
+does not depend on the size.`,
+  save: `
+Examples:
+  $ cella artifacts save sales.csv ./sales.csv
+  $ date | cella artifacts save today - --type text
+  $ cella artifacts save settings settings.json --type json
+
+Replaces an artifact of the same name, completely or not at all. Code gets text as str, json as the
 value, bytes as bytes, and a file as its bytes.`,
-  remove: `
+  delete: `
 Examples:
   $ cella artifacts delete sales.csv`,
 };

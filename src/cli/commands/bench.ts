@@ -8,14 +8,10 @@ import type { ProgramContext } from '../program.ts';
 
 export function addBench(define: DefineCommand, context: ProgramContext, done: Done): void {
   define(HELP)
-    .option('--json', 'print the numbers as JSON')
-    .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
-    .option('--quick', 'only show that everything can be measured')
-    .option(
-      '--only <part>',
-      'one part instead of all: kernels, executors, server, gateway, agents or neighbours',
-      parseText,
-    )
+    .option('--json', 'print one JSON object')
+    .addOption(new Option('--markdown', 'print a Markdown table').conflicts('json'))
+    .option('--quick', 'one short round, to see that everything can be measured')
+    .option('--only <part>', 'measure one part: kernels, executors, server, gateway, agents or neighbours', parseText)
     .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
       const part = only === undefined ? {} : { only };
       done(await context.bench({ json, markdown, quick, ...part }, context.terminal));
@@ -26,4 +22,7 @@ const HELP = `
 Examples:
   $ cella bench
   $ cella bench --json > numbers.json
-  $ cella bench --only server`;
+  $ cella bench --only kernels
+
+Compares Cella with ipykernel and Jupyter Server on this machine. Works only in a checkout of Cella. See
+docs/performance.md.`;

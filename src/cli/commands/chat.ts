@@ -16,14 +16,14 @@ interface ChatFlags extends SessionFlags {
 }
 
 export function addChat(define: DefineCommand, context: ProgramContext, done: Done): void {
-  const whose = { about: 'whose kernel it is', otherwise: 'an agent of its own, dropped at the end' };
+  const whose = { about: 'agent key that owns the kernel', otherwise: 'a new one, deleted at the end' };
   const command = define(HELP);
   addRuntimeFlags(addTargetFlags(addSetting(command, settings.agentKey, whose)));
   addSetting(command, settings.autoSh)
-    .option('--auto-py', 'take lines that are no command as Python')
-    .option('--with <agent>', 'take them as prompts for this coding agent, such as claude', parseText)
-    .option('--profile <name>', 'a profile of yours for it; see `cella profiles`', parseText)
-    .option('--json', 'print events and answers as JSON, one a line')
+    .option('--auto-py', 'run lines without a command as Python')
+    .option('--with <agent>', 'send lines without a command to this coding agent, such as claude', parseText)
+    .option('--profile <name>', 'one of your profiles for it; see `cella profiles`', parseText)
+    .option('--json', 'print events and replies as JSON, one per line')
     .action(async (flags: ChatFlags) => {
       const { chat } = await import('../chat/chat-loop.ts');
       const request = {
@@ -42,25 +42,26 @@ export function addChat(define: DefineCommand, context: ProgramContext, done: Do
 
 const HELP = `
 Examples:
-  $ cella chat                            an agent of its own, dropped at the end
-  $ cella chat --agent ada                go on with an agent
+  $ cella chat                            a new agent key, deleted at the end
+  $ cella chat --agent ada                continue with an agent key
   $ cella chat --auto-py                  every line is Python
+  $ cella chat --with claude              lines without a command go to Claude; needs a server
   $ printf '/py x = 123\\n/py print(x)\\n' | cella chat
 
 Commands of a chat:
-  /py CODE           run Python; /py alone takes several lines, /py reset clears all names
-  /sh COMMAND        run a shell command in the same sandbox and folder; it is confirmed first
+  /py CODE           run Python; /py alone takes several lines, /py reset clears all variables
+  /sh COMMAND        run a shell command in the same sandbox and folder; you confirm it first
   /agent [NAME]      choose the coding agent that plain lines go to, as --with does
-  /cwd               tell the folder the code works in
-  /vars              list the names of the code
+  /cwd               show the working folder
+  /vars              list variables
   /undo              go back to before the last cell, up to five times
-  /checkpoint NAME   keep this moment; /checkpoints lists them, /restore NAME goes back
-  /fork KEY          make another agent with the same names
+  /checkpoint NAME   create a checkpoint; /checkpoints lists them, /restore NAME goes back
+  /fork KEY          copy the kernel to another agent key
   /history [N]       show the last cells
-  /deps, /skills, /tools, /artifacts   list them; /help NAME tells what else they do
+  /deps, /skills, /tools, /artifacts   list them; /help NAME shows what else they do
   /help [COMMAND]    show all commands, or more about one
   /quit              leave, as Ctrl-D does
 
-At a terminal, Tab completes, and Ctrl-C interrupts what runs or clears the line.
-Where stdin is no terminal its lines are taken the same way, /sh needs --auto-sh, and the exit
-code is 1 if the last line failed.`;
+At a terminal, Tab completes, and Ctrl-C interrupts running code or clears the line. If stdin is not a
+terminal, its lines are handled the same way, /sh needs --auto-sh, and the exit code is 1 if the last
+line failed. docs/cli.md describes the commands and the JSON.`;

@@ -1,4 +1,4 @@
-/** `cella checkpoints`: points that an agent can go back to. */
+/** `cella checkpoints`: durable points that the variables of an agent key can go back to. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { Checkpoint } from '../../protocol/kernel-state.ts';
@@ -7,7 +7,7 @@ import { withSession } from '../command-lifecycle.ts';
 import { type Column, formatTable } from '../command-output.ts';
 import type { CheckpointCatalog, CommandContext, OpenOptions, StorageAccess, StorageTarget } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { escapeControls, formatAgo, formatNames, formatSize, formatTime } from '../format.ts';
+import { escapeControls, formatAgo, formatCount, formatNames, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import {
@@ -20,42 +20,46 @@ import {
 import { resolveTarget } from '../target-options.ts';
 import { requireAgent } from './ps.ts';
 
-interface Flags extends SessionFlags {
+interface CheckpointFlags extends SessionFlags {
   readonly json?: boolean;
 }
 
-const CHECKPOINT = 'its name, its id, or the first characters of its id';
+const CHECKPOINT = 'name, id, or the first characters of the id';
 
 export function addCheckpoints(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.checkpoints);
-  const where = (flags: Flags): CheckpointsRequest => ({
+  const where = (flags: CheckpointFlags): CheckpointsRequest => ({
     agentKey: resolveAgentKey(flags, context.defaults),
     place: resolveTarget(flags, context.defaults),
     json: flags.json === true,
   });
-  const whereWithSession = (flags: Flags): SessionRequest => ({
+  const whereWithSession = (flags: CheckpointFlags): SessionRequest => ({
     ...where(flags),
     session: sessionOptions(flags, context.defaults),
   });
-  addAgentKeyFlags(defineCommand(group, 'list', "an agent's durable checkpoints and saves, oldest first", help.list))
-    .option('--json', 'print them as JSON')
-    .action(async (flags: Flags) => done(await list(where(flags), context)));
-  addSessionFlags(defineCommand(group, 'create', 'keep the names of an agent as they are now', help.create))
-    .argument('<name>', 'what to call it', parseText)
-    .option('--json', 'print what was made as JSON')
-    .action(async (name: string, flags: Flags) => done(await create(whereWithSession(flags), name, context)));
-  addSessionFlags(defineCommand(group, 'restore', 'go back: later names are gone', help.restore))
+  addAgentKeyFlags(
+    defineCommand(group, 'list', 'list durable checkpoints and automatic saves, oldest first', help.list),
+  )
+    .option('--json', 'print one JSON object')
+    .action(async (flags: CheckpointFlags) => done(await list(where(flags), context)));
+  addSessionFlags(defineCommand(group, 'create', 'save the variables as they are now', help.create))
+    .argument('<name>', 'name of the checkpoint', parseText)
+    .option('--json', 'print one JSON object')
+    .action(async (name: string, flags: CheckpointFlags) => done(await create(whereWithSession(flags), name, context)));
+  addSessionFlags(defineCommand(group, 'restore', 'go back to a checkpoint', help.restore))
     .argument('<checkpoint>', CHECKPOINT, parseText)
-    .option('--json', 'print what came back as JSON')
-    .action(async (wanted: string, flags: Flags) => done(await restore(whereWithSession(flags), wanted, context)));
-  addAgentKeyFlags(defineCommand(group, 'show', 'what is in a checkpoint, and what is not', help.show))
+    .option('--json', 'print one JSON object')
+    .action(async (wanted: string, flags: CheckpointFlags) =>
+      done(await restore(whereWithSession(flags), wanted, context)),
+    );
+  addAgentKeyFlags(defineCommand(group, 'show', 'show what is in a checkpoint, and what could not be saved', help.show))
     .argument('<checkpoint>', CHECKPOINT, parseText)
-    .option('--json', 'print it as JSON')
-    .action(async (wanted: string, flags: Flags) => done(await show(where(flags), wanted, context)));
-  addAgentKeyFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.remove))
+    .option('--json', 'print one JSON object')
+    .action(async (wanted: string, flags: CheckpointFlags) => done(await show(where(flags), wanted, context)));
+  addAgentKeyFlags(defineCommand(group, 'delete', 'delete a checkpoint', help.delete))
     .argument('<checkpoint>', CHECKPOINT, parseText)
-    .option('--json', 'print what was deleted as JSON')
-    .action(async (wanted: string, flags: Flags) => done(await remove(where(flags), wanted, context)));
+    .option('--json', 'print one JSON object')
+    .action(async (wanted: string, flags: CheckpointFlags) => done(await remove(where(flags), wanted, context)));
 }
 
 type Context = CommandContext & StorageAccess;
@@ -70,16 +74,16 @@ interface SessionRequest extends CheckpointsRequest {
   readonly session: OpenOptions;
 }
 
-/** So many of an id's characters tell it from the others of an agent, and people can type them. */
+/** Enough characters of an id to tell it from others, and few enough to type. */
 const SHORT = 8;
 const SHORTEST = 4;
 
 const columns: readonly Column[] = [
   { title: 'NAME' },
   { title: 'ID' },
-  { title: 'MADE' },
+  { title: 'CREATED' },
   { title: 'CELLS', align: 'right' },
-  { title: 'NAMES', align: 'right' },
+  { title: 'VARIABLES', align: 'right' },
   { title: 'LOST', align: 'right' },
   { title: 'SIZE', align: 'right' },
   { title: 'PYTHON' },
@@ -89,10 +93,10 @@ async function list(request: CheckpointsRequest, context: Context): Promise<numb
   const { terminal } = context;
   const catalog = await openCatalog(request, context);
   const [checkpoints, damaged] = [await catalog.list(), await catalog.damaged()];
-  if (request.json) return await print(context, { agent: request.agentKey, checkpoints, damaged });
+  if (request.json) return await print(context, { agentKey: request.agentKey, checkpoints, damaged });
   if (checkpoints.length === 0 && damaged.length === 0) {
     const agent = JSON.stringify(request.agentKey);
-    await terminal.errLines(`${agent} has no checkpoints. \`cella checkpoints create NAME\` makes one.`);
+    await terminal.errLines(`${agent} has no checkpoints. Create one with \`cella checkpoints create NAME\`.`);
     return Exit.ok;
   }
   const [titles = '', ...rows] = formatTable(columns, checkpoints.map(toRow), terminal.columns);
@@ -108,20 +112,20 @@ async function list(request: CheckpointsRequest, context: Context): Promise<numb
 
 async function show(request: CheckpointsRequest, wanted: string, context: Context): Promise<number> {
   const checkpoint = await find(request, wanted, context);
-  if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
+  if (request.json) return await print(context, { agentKey: request.agentKey, checkpoint });
   const { id, createdAt, execution, python = '', bytes = 0, saved = [], lost = [] } = checkpoint;
   await context.terminal.outLines(escapeControls(checkpoint.name ?? 'automatic save'), 'bold');
   const facts = [
     ['id', id],
-    ['agent', escapeControls(request.agentKey)],
-    ['made', `${formatTime(createdAt)} (${formatAgo(createdAt)}), after execution ${execution}`],
+    ['key', escapeControls(request.agentKey)],
+    ['created', `${formatTime(createdAt)} (${formatAgo(createdAt)}), after execution ${execution}`],
     ['python', python],
     ['size', formatSize(bytes)],
-    ['names', `${saved.length}${saved.length === 0 ? '' : `: ${formatNames(saved, Infinity)}`}`],
+    ['variables', `${saved.length}${saved.length === 0 ? '' : `: ${formatNames(saved, Infinity)}`}`],
     ['lost', String(lost.length)],
     ...lost.map(({ name, reason }) => ['', `${escapeControls(name)}: ${escapeControls(reason)}`]),
   ];
-  await context.terminal.outLines(facts.map(([name = '', fact = '']) => `  ${name.padEnd(8)}${fact}`).join('\n'));
+  await context.terminal.outLines(facts.map(([name = '', fact = '']) => `  ${name.padEnd(11)}${fact}`).join('\n'));
   return Exit.ok;
 }
 
@@ -129,10 +133,10 @@ async function create(request: SessionRequest, name: string, context: Context): 
   await requireAgent(request, context);
   return await withSession(request.session, context, async (session) => {
     const checkpoint = await session.checkpoint({ name, durable: true });
-    if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
+    if (request.json) return await print(context, { agentKey: request.agentKey, checkpoint });
     const { saved = [], bytes = 0, lost = [] } = checkpoint;
     await context.terminal.outLines(
-      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) holds ${count(saved)} of ${JSON.stringify(request.agentKey)}, ${formatSize(bytes)}.`,
+      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) has ${count(saved)} of ${JSON.stringify(request.agentKey)}, ${formatSize(bytes)}.`,
     );
     await showLost(context, lost, 'is not in it');
     return Exit.ok;
@@ -143,13 +147,13 @@ async function restore(request: SessionRequest, wanted: string, context: Context
   const { id } = await find(request, wanted, context);
   return await withSession(request.session, context, async (session) => {
     const { checkpoint, restored = [], lost = [] } = await session.restore(id);
-    // A failure to save would be told to nobody when the session closes.
+    // Nobody would see a failure to save when the session closes.
     await session.save();
-    if (request.json) return await print(context, { agent: request.agentKey, checkpoint, restored, lost });
+    if (request.json) return await print(context, { agentKey: request.agentKey, checkpoint, restored, lost });
     await context.terminal.outLines(
-      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${formatAgo(checkpoint.createdAt)}: ${count(restored)} came back.`,
+      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${formatAgo(checkpoint.createdAt)}: ${count(restored)} restored.`,
     );
-    await showLost(context, lost, 'did not come back');
+    await showLost(context, lost, 'could not be restored');
     return Exit.ok;
   });
 }
@@ -159,7 +163,7 @@ async function remove(request: CheckpointsRequest, wanted: string, context: Cont
   const damaged = (await catalog.damaged()).find(({ id }) => id === wanted);
   const checkpoint = damaged ?? (await find(request, wanted, context));
   if (!(await catalog.delete(checkpoint.id))) throw unknown(request, wanted);
-  if (request.json) return await print(context, { agent: request.agentKey, deleted: checkpoint.id });
+  if (request.json) return await print(context, { agentKey: request.agentKey, deleted: checkpoint.id });
   await context.terminal.outLines(
     `Deleted ${damaged ? damaged.id : describe(checkpoint)} of ${JSON.stringify(request.agentKey)}.`,
   );
@@ -184,7 +188,7 @@ async function find(request: CheckpointsRequest, wanted: string, context: Contex
 
 function unknown({ agentKey }: CheckpointsRequest, wanted: string): CellaError {
   const [name, agent] = [wanted, agentKey].map((text) => JSON.stringify(text));
-  return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${name} of the agent ${agent}.`);
+  return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${name} of ${agent}.`);
 }
 
 function toRow(checkpoint: Checkpoint): string[] {
@@ -211,7 +215,7 @@ function describe({ id, name }: { readonly id: string; readonly name?: string })
   return name === undefined ? `the automatic save ${short({ id })}` : `${JSON.stringify(name)} (${short({ id })})`;
 }
 
-const count = (names: readonly unknown[]): string => (names.length === 1 ? '1 name' : `${names.length} names`);
+const count = (names: readonly unknown[]): string => formatCount(names.length, 'variable');
 
 async function showLost({ terminal }: Context, lost: NonNullable<Checkpoint['lost']>, how: string): Promise<void> {
   const lines = lost.map(({ name, reason }) => `cella: ${escapeControls(name)} ${how}: ${escapeControls(reason)}`);
@@ -231,36 +235,37 @@ Examples:
   $ cella checkpoints show before --agent ada
   $ cella checkpoints restore before --agent ada
 
-A checkpoint holds names, functions, classes and imports, in the data folder: it outlives processes
-and reboots. What could not be saved is told by name, with the reason. Cella makes automatic saves
-besides; they are what an agent wakes up with.`,
+A checkpoint has the variables, functions, classes and imports of an agent key. It is in the storage, so
+it outlives processes and reboots. What could not be saved is listed by name, with the reason. Cella also
+makes automatic saves; a kernel resumes from the newest. See docs/state.md.`,
   list: `
 Examples:
   $ cella checkpoints list --agent ada
   $ cella checkpoints list --json | jq -r '.checkpoints[].id'
 
-Works without a kernel, and also while another process holds the agent.`,
+Needs no kernel, and works while another process holds the agent key.`,
   create: `
 Examples:
   $ cella checkpoints create before
   $ cella checkpoints create 'clean data' --agent ada --json
 
-Names need not differ: where several have one name, the newest is meant.
-No other process must hold the agent.`,
+Several checkpoints may have the same name; the name then means the newest. Fails while another process
+holds the agent key.`,
   restore: `
 Examples:
   $ cella checkpoints restore before --agent ada
   $ cella checkpoints restore 3f2a9c1e
 
-The next \`cella run\` of this agent begins with the names of the checkpoint. Files stay as they are.`,
+The next \`cella run\` of this agent key starts with the variables of the checkpoint; later variables are
+gone. Files stay as they are.`,
   show: `
 Examples:
   $ cella checkpoints show before --agent ada
   $ cella checkpoints show 3f2a9c1e --json | jq .checkpoint.lost`,
-  remove: `
+  delete: `
 Examples:
   $ cella checkpoints delete before --agent ada
   $ cella checkpoints delete 3f2a9c1e
 
-Without its newest automatic save, an agent wakes up with the one before.`,
+If you delete the newest automatic save, the kernel resumes from the one before.`,
 };

@@ -6,36 +6,37 @@ import { type Provider, providers } from '../../protocol/enums.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { escapeControls, formatAgo } from '../format.ts';
+import { escapeControls, formatAgo, formatCount } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
-interface Flags extends JsonServerFlags {
+interface CredentialFlags extends JsonServerFlags {
   readonly user?: string;
 }
 
 export function addCredentials(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.credentials);
-  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
+  const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
-  const whose = (command: Command) => command.option('--user <name>', 'of another user, for administrators', parseText);
-  const named = (command: Command) => command.argument('<provider>', providers.join(', '), parseProvider);
+  const addUser = (command: Command) => command.option('--user <name>', 'another user, for administrators', parseText);
+  const addProvider = (command: Command) => command.argument('<provider>', providers.join(', '), parseProvider);
 
-  named(whose(make('set', 'keep one; it is read from stdin or asked for', help.set))).action(
-    async (provider: Provider, flags: Flags) =>
-      at(flags, async (client, report) => set(client, provider, flags.user, report)),
+  addProvider(addUser(make('set', 'store a key, read from stdin or a prompt', help.set))).action(
+    (provider: Provider, flags: CredentialFlags) =>
+      run(flags, (client, output) => set(client, provider, flags.user, output)),
   );
-  whose(make('list', 'which there are; nothing of the keys', help.list)).action(async (flags: Flags) =>
-    at(flags, async (client, report) => list(client, flags.user, report)),
+  addUser(make('list', 'list providers that have a key', help.list)).action((flags: CredentialFlags) =>
+    run(flags, (client, output) => list(client, flags.user, output)),
   );
-  named(whose(make('delete', 'forget one', help.remove))).action(async (provider: Provider, flags: Flags) =>
-    at(flags, async (client, report) => remove(client, provider, flags.user, report)),
+  addProvider(addUser(make('delete', 'delete a key', help.delete))).action(
+    (provider: Provider, flags: CredentialFlags) =>
+      run(flags, (client, output) => remove(client, provider, flags.user, output)),
   );
-  make('rotate', 'encrypt all of them anew, for administrators', help.rotate).action(async (flags: JsonServerFlags) =>
-    at(flags, async (client, report) => rotate(client, report)),
+  make('rotate', 'encrypt all keys again, for administrators', help.rotate).action((flags: JsonServerFlags) =>
+    run(flags, rotate),
   );
 }
 
@@ -48,8 +49,8 @@ function parseProvider(text: string): Provider {
 const columns: readonly Column[] = [
   { title: 'PROVIDER' },
   { title: 'USER' },
-  { title: 'MADE', align: 'right' },
-  { title: 'SET', align: 'right' },
+  { title: 'CREATED', align: 'right' },
+  { title: 'UPDATED', align: 'right' },
 ];
 
 async function set(
@@ -61,12 +62,12 @@ async function set(
   const value = await readSecret(report.terminal, `Key for ${provider}: `);
   if (value === undefined) return Exit.interrupted;
   if (value === '') {
-    throw new UsageError('There is no key on stdin.', `Give it there: cella credentials set ${provider} < key-file`);
+    throw new UsageError('There is no key on stdin.', `Type: cella credentials set ${provider} < key-file`);
   }
   const info = await client.credentials.set(provider, value, { user });
   await report.success(
     info,
-    `Kept the key for ${provider} of ${escapeControls(info.userName)}. It is not shown again.`,
+    `Stored the key for ${provider} of ${escapeControls(info.userName)}. It is not shown again.`,
   );
   return Exit.ok;
 }
@@ -80,7 +81,8 @@ async function list(client: Client, user: string | undefined, report: CommandOut
     formatAgo(updatedAt),
   ]);
   if (rows.length > 0) await report.table({ credentials }, columns, rows);
-  else await report.empty({ credentials }, 'There is no credential. `cella credentials set anthropic` keeps one.');
+  else
+    await report.empty({ credentials }, 'There are no credentials. Store one with `cella credentials set anthropic`.');
   return Exit.ok;
 }
 
@@ -98,17 +100,16 @@ async function remove(
 async function rotate(client: Client, report: CommandOutput): Promise<number> {
   const rotation = await client.credentials.rotate();
   const { rotated, left } = rotation;
-  const what = rotated === 1 ? 'One credential is' : `${rotated} credentials are`;
-  await report.success(rotation, `${what} encrypted anew.`);
+  await report.success(rotation, `Encrypted ${formatCount(rotated, 'credential')} again.`);
   await report.warn(
-    left.map(({ userId, provider }) => `No key at hand opens ${provider} of ${escapeControls(userId)}.`),
+    left.map(({ userId, provider }) => `No master key opens the ${provider} credential of ${escapeControls(userId)}.`),
   );
   return left.length === 0 ? Exit.ok : Exit.failed;
 }
 
 const MOST_BYTES = 64 * 1024;
 
-/** Without the line end behind it. Undefined where whoever was asked has thought better of it. */
+/** Without the line end. Undefined if the person who was asked gave up. */
 async function readSecret(terminal: Terminal, prompt: string): Promise<string | undefined> {
   return terminal.interactive ? await typed(terminal, prompt) : await piped(terminal);
 }
@@ -130,7 +131,7 @@ async function piped({ stdin }: Terminal): Promise<string> {
   for await (const chunk of stdin) {
     const bytes = Buffer.from(chunk);
     size += bytes.length;
-    if (size > MOST_BYTES) throw new UsageError('What is on stdin is too large for a key.', 'Give the key alone.');
+    if (size > MOST_BYTES) throw new UsageError('The text on stdin is too long for a key.', 'Give only the key.');
     chunks.push(bytes);
   }
   return Buffer.concat(chunks).toString('utf8').trim();
@@ -143,26 +144,26 @@ Examples:
   $ cella credentials set openai < key-file
   $ cella credentials list
   $ cella credentials delete openai
-  $ cella credentials rotate                            another master key, for administrators
+  $ cella credentials rotate                            a new master key, for administrators
 
-A credential is your key of a model provider: anthropic, openai or gemini. Agents that work for you use
-it through the server, and never hold it. The server keeps it encrypted and never shows it again. Whoever
-prompts uses a key of their own; nobody's stands in for another's.`,
+A credential is your key for a model provider: anthropic, openai or gemini. Agents that work for you use
+it through the server, and never see it. The server stores it encrypted and never shows it again. Every
+user needs their own key. See docs/gateway.md.`,
   set: `
 Examples:
   $ cella credentials set anthropic
   $ pass show anthropic | cella credentials set anthropic
   $ cella credentials set gemini --user ada < key-file
 
-The key is read from stdin, or asked for at a terminal. It is no argument: those can be seen by every
-user of this machine. It takes the place of the one before.`,
+The key is read from stdin, or asked for at a terminal. It cannot be an argument, because every user of
+this machine can see those. It replaces the previous key.`,
   list: `
 Examples:
   $ cella credentials list
   $ cella credentials list --user ada --json
 
-Which providers there is a key for, and since when. Nothing of the keys is shown.`,
-  remove: `
+Shows which providers have a key, and since when. Keys are never shown.`,
+  delete: `
 Examples:
   $ cella credentials delete openai
   $ cella credentials delete openai --user ada`,
@@ -170,7 +171,7 @@ Examples:
 Examples:
   $ cella credentials rotate
 
-Encrypts every credential of every user anew. Where the master key is a file of the data folder, another
-one takes its place. Where it is CELLA_MASTER_KEY, start the server with the new one there and the one
-before in CELLA_OLD_MASTER_KEY, then run this. What no key opens is told and left as it is.`,
+Encrypts every credential of every user again. If the master key is a file in the data folder, it is
+replaced with a new one. If it is in CELLA_MASTER_KEY, start the server with the new key there and the
+old one in CELLA_OLD_MASTER_KEY, then run this. Credentials that no key opens are reported and kept.`,
 };

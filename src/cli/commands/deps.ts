@@ -6,53 +6,41 @@ import { runAbortable } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls } from '../format.ts';
-import { parseText } from '../options.ts';
+import { collect, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import {
-  addNamespaceFlags,
-  addNamespacePackageFlags,
-  createOutput,
-  type NamespaceFlags,
-  namespacesOptions,
-} from '../session-flags.ts';
-
-type Work = (deps: DepsApi) => PackageChange;
+import { addNamespaceFlags, addNamespacePackageFlags, type NamespaceFlags, namespaceRunner } from '../session-flags.ts';
 
 export function addDeps(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.deps);
-  const perform = async (flags: NamespaceFlags, work: Work) => {
-    await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    const { deps } = namespaces;
-    done(await runAbortable(context, (signal) => change(work(deps), createOutput(flags, context), signal)));
-  };
-  addNamespacePackageFlags(defineCommand(group, 'add', 'install packages, and keep them for all kernels', help.add))
-    .argument('<requirement...>', 'a package, with versions if needed: pandas, "pandas>=2.0"', parseWords)
-    .action((requirements: string[], flags: NamespaceFlags) =>
-      perform(flags, (deps) => (options) => deps.add(requirements, options)),
-    );
-  addNamespacePackageFlags(defineCommand(group, 'remove', 'leave a package out from the next kernel on', help.remove))
-    .argument('<name>', 'the name of the package', parseText)
-    .action((name: string, flags: NamespaceFlags) => perform(flags, (deps) => (options) => deps.remove(name, options)));
-  addNamespaceFlags(defineCommand(group, 'list', 'the packages that are configured', help.list)).action(
-    async (flags: NamespaceFlags) => {
-      await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-      done(await list(namespaces.deps, createOutput(flags, context)));
-    },
-  );
-  addNamespacePackageFlags(defineCommand(group, 'sync', 'install what is configured and not there', help.sync)).action(
-    (flags: NamespaceFlags) => perform(flags, (deps) => (options) => deps.sync(options)),
-  );
-}
+  const make = (name: string, summary: string, examples: string) =>
+    addNamespacePackageFlags(defineCommand(group, name, summary, examples));
+  const run = namespaceRunner(context, done);
+  const runChange = (flags: NamespaceFlags, work: (deps: DepsApi) => PackageChange) =>
+    run(flags, ({ deps }, output) => runAbortable(context, (signal) => change(work(deps), output, signal)));
 
-function parseWords(text: string, before: string[] | undefined): string[] {
-  return [...(before ?? []), parseText(text)];
+  make('add', 'install packages and add them to the list', help.add)
+    .argument('<requirement...>', 'package, with versions if needed: pandas, "pandas>=2.0"', collect)
+    .action((requirements: string[], flags: NamespaceFlags) =>
+      runChange(flags, (deps) => (options) => deps.add(requirements, options)),
+    );
+  make('remove', 'take a package off the list', help.remove)
+    .argument('<name>', 'name of the package', parseText)
+    .action((name: string, flags: NamespaceFlags) =>
+      runChange(flags, (deps) => (options) => deps.remove(name, options)),
+    );
+  addNamespaceFlags(defineCommand(group, 'list', 'show the list of packages', help.list)).action(
+    (flags: NamespaceFlags) => run(flags, ({ deps }, output) => list(deps, output)),
+  );
+  make('sync', 'install what is on the list and missing here', help.sync).action((flags: NamespaceFlags) =>
+    runChange(flags, (deps) => (options) => deps.sync(options)),
+  );
 }
 
 export async function list(deps: DepsApi, report: CommandOutput): Promise<number> {
   const requirements = await deps.list();
   const facts = { deps: requirements };
   if (requirements.length === 0) {
-    await report.empty(facts, 'No packages are configured. `cella deps add NAME` adds one.');
+    await report.empty(facts, 'The list of packages is empty. Add one with `cella deps add NAME`.');
     return Exit.ok;
   }
   await report.result(facts, requirements.map(escapeControls).join('\n'));
@@ -64,7 +52,7 @@ export type PackageChange = (options: {
   onProgress: (text: string) => void;
 }) => Promise<DepsResult>;
 
-/** Adds, removes or installs, and tells what came of it. What failed makes the command fail. */
+/** Prints what was installed, removed and failed. A failed package makes the command fail. */
 export async function change(work: PackageChange, report: CommandOutput, signal: AbortSignal): Promise<number> {
   const { terminal, json } = report;
   const onProgress = (text: string) => {
@@ -80,7 +68,7 @@ export async function change(work: PackageChange, report: CommandOutput, signal:
     ...(removed && removed.length > 0 ? [`Removed ${removed.map(escapeControls).join(', ')}.`] : []),
   ];
   if (lines.length > 0) await report.success({}, lines.join('\n'));
-  else if (failed.length === 0 && note === undefined) await report.empty({}, 'No packages are configured.');
+  else if (failed.length === 0 && note === undefined) await report.empty({}, 'The list of packages is empty.');
   if (note !== undefined) await tellNote(report, note, removed?.length === 0);
   for (const { requirement, reason } of failed) {
     await terminal.errLines(
@@ -96,16 +84,16 @@ async function tellNote({ terminal }: CommandOutput, note: string, isProblem: bo
   await terminal.errLines(`cella: ${escapeControls(note)}\n\`cella deps list\` shows them.`, 'red');
 }
 
-export const help = {
+const help = {
   deps: `
 Examples:
-  $ cella deps add 'pandas>=2' httpx    install them, and keep them for all kernels
-  $ cella deps list                     what is configured
-  $ cella deps remove httpx             without it from the next kernel on
-  $ cella deps sync                     install what is configured, as on another machine
+  $ cella deps add 'pandas>=2' httpx    install packages for all kernels
+  $ cella deps list                     show the list
+  $ cella deps remove httpx             kernels that start later do not have it
+  $ cella deps sync                     install the list, for example on another machine
 
-Packages are installed on this machine as wheels, as an unprivileged user, with uv where there is
-one and pip elsewhere. All agents of a storage have them.`,
+All agent keys of a storage share one list of packages. Packages are installed as wheels, by an
+unprivileged user, with uv or pip. See docs/deps.md.`,
   add: `
 Examples:
   $ cella deps add pandas
@@ -113,16 +101,16 @@ Examples:
   $ cella deps add ours --index https://packages.example/simple
   $ cella deps add ours --no-index --wheels ./wheels
 
-Those that cannot be installed are told with the installer's reason, the others are added; the exit
-code is 1 then. A password in --index can be seen by other users of this machine: put it in
-CELLA_INDEX instead. The code finds packages that came from the places it runs with, so give
-\`cella run\` the same --index, --wheels and --no-index, or set CELLA_INDEX, CELLA_WHEELS and
-CELLA_NO_INDEX for both.`,
+If a package cannot be installed, the installer's reason is printed, the others are installed, and the
+exit code is 1. Other users of this machine can see a password in --index: put it in CELLA_INDEX.
+
+Code finds only packages that were installed from the same sources. Give \`cella run\` the same
+--index, --wheels and --no-index, or set CELLA_INDEX, CELLA_WHEELS and CELLA_NO_INDEX for both.`,
   remove: `
 Examples:
   $ cella deps remove pandas
 
-What running code has imported stays until its kernel ends.`,
+Running kernels keep what they have imported.`,
   list: `
 Examples:
   $ cella deps list
@@ -131,8 +119,8 @@ Examples:
 Examples:
   $ cella deps sync
   $ cella deps sync --redis redis://127.0.0.1:6379
-  $ cella deps sync --executor container    for the Python of the image, and not of this machine
+  $ cella deps sync --executor container    for the Python of the image
 
-Each Python has packages of its own: give \`cella run\` the same --executor and --image, or set
+Each Python has its own installed packages. Give \`cella run\` the same --executor and --image, or set
 CELLA_EXECUTOR and CELLA_IMAGE for both.`,
 };

@@ -11,10 +11,10 @@ import { addStorageFlags, resolveStorage, type StorageFlags } from '../target-op
 
 export function addDoctor(define: DefineCommand, context: ProgramContext, done: Done): void {
   const command = addStorageFlags(define(HELP));
-  addSetting(command, settings.python, { about: 'the Python to look at' });
-  addSetting(command, settings.engine, { about: 'the container engine to look at' });
-  addSetting(command, settings.image, { about: 'the image to look at' })
-    .option('--json', 'print the report as JSON')
+  addSetting(command, settings.python, { about: 'Python to check' });
+  addSetting(command, settings.engine, { about: 'container engine to check' });
+  addSetting(command, settings.image, { about: 'image to check' })
+    .option('--json', 'print one JSON object')
     .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
       const [{ startWarnings }, { serveSettings }] = await Promise.all([
         import('./serve-startup.ts'),
@@ -210,6 +210,9 @@ Examples:
   $ cella doctor --json | jq .ok
   $ cella doctor --redis redis://127.0.0.1:6379    also whether it would survive a restart
 
-The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing, or
-the chosen Redis does not answer. It also tells which of the three executors can run here, what the
-others lack, and which program installs packages.`;
+Tests every layer of isolation on this machine, and says what is missing and how to get it. It also shows
+which executors can run here, and which program installs packages. See docs/sandbox.md.
+
+Exit codes:
+  0    sandboxed code can run here
+  1    something required is missing, or the chosen Redis does not answer`;

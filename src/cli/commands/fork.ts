@@ -1,4 +1,4 @@
-/** `cella fork`: another agent with the same variables. */
+/** `cella fork`: a copy of a kernel under another agent key. */
 
 import { isReservedKey } from '../../protocol/enums.ts';
 import type { Checkpoint } from '../../protocol/kernel-state.ts';
@@ -12,17 +12,19 @@ import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { addSessionFlags, resolveAgentKey, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { formatTargetFlags, resolveTarget } from '../target-options.ts';
+import { hasAgent, requireAgent } from './ps.ts';
 
-interface Flags extends SessionFlags {
+interface ForkFlags extends SessionFlags {
   readonly json?: boolean;
+  readonly replace?: boolean;
 }
 
 export function addFork(define: DefineCommand, context: ProgramContext, done: Done): void {
   addSessionFlags(define(HELP))
-    .argument('<key>', 'who owns the other kernel', parseText)
-    .option('--replace', 'also where there is an agent with that key, whose names are lost')
-    .option('--json', 'print what was made as JSON')
-    .action(async (key: string, flags: Flags & { replace?: boolean }) => {
+    .argument('<key>', 'agent key of the copy', parseText)
+    .option('--replace', 'replace the kernel of that key, if there is one; its variables are lost')
+    .option('--json', 'print one JSON object')
+    .action(async (key: string, flags: ForkFlags) => {
       const request = {
         agentKey: resolveAgentKey(flags, context.defaults),
         fork: key,
@@ -35,8 +37,6 @@ export function addFork(define: DefineCommand, context: ProgramContext, done: Do
       done(await fork(request, context));
     });
 }
-
-import { hasAgent, requireAgent } from './ps.ts';
 
 interface ForkRequest {
   readonly agentKey: string;
@@ -52,43 +52,46 @@ interface ForkRequest {
 export async function fork(request: ForkRequest, context: CommandContext & StorageAccess): Promise<number> {
   const { terminal } = context;
   const { agentKey, fork: other, place } = request;
-  if (other === agentKey) throw new UsageError('A fork needs a key of its own.', 'Name another than that of --agent.');
+  if (other === agentKey)
+    throw new UsageError('A fork needs another agent key.', 'Name another key than that of --agent.');
   if (isReservedKey(other)) {
     throw new UsageError(
-      `The agent key ${JSON.stringify(other)} begins with ~, which the keys of a server's users do.`,
+      `The agent key ${JSON.stringify(other)} begins with ~, which is reserved for a server's users.`,
       'Name another.',
     );
   }
   await requireAgent(request, context);
   if (!request.replace && (await hasAgent({ agentKey: other, place }, context))) {
     throw new UsageError(
-      `There is an agent ${JSON.stringify(other)} already, and a fork would take the place of its names.`,
+      `There is already a kernel ${JSON.stringify(other)}, and the fork would replace its variables.`,
       'Name another key, or add --replace.',
     );
   }
   return await withSession(request.session, context, async (session) => {
     const saved = await forkInto(session, other);
     if (request.json) {
-      await terminal.outLines(JSON.stringify({ agent: agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
+      await terminal.outLines(JSON.stringify({ agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
       return Exit.ok;
     }
-    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: ${chatCommand(other, request.placeFlags)}`);
+    await terminal.outLines(
+      `${forkedToText(agentKey, other)} Continue with: ${chatCommand(other, request.placeFlags)}`,
+    );
     const lost = lostToText(saved);
     if (lost !== '') await terminal.errLines(lost, 'yellow');
     return Exit.ok;
   });
 }
 
-/** The other kernel is made, saved and ended, so that any process can go on with it. Gives the save. */
+/** Creates, saves and ends the other kernel, so that any process can continue with it. Gives the save. */
 export async function forkInto(session: SessionApi, agentKey: string): Promise<Checkpoint | undefined> {
-  // Whoever asked for it has looked whether something would be lost.
+  // The caller has checked that nothing is lost by it.
   await using other = await session.fork({ agentKey, replace: true });
   await other.save();
   return (await other.checkpoints()).findLast(({ automatic }) => automatic);
 }
 
 export function forkedToText(agentKey: string, other: string): string {
-  return `${JSON.stringify(other)} has the names of ${JSON.stringify(agentKey)} as they are now, and works in the same folder.`;
+  return `${JSON.stringify(other)} has the variables of ${JSON.stringify(agentKey)}, and works in the same folder.`;
 }
 
 export function lostToText(save: Checkpoint | undefined): string {
@@ -100,8 +103,8 @@ export function lostToText(save: Checkpoint | undefined): string {
 
 const HELP = `
 Examples:
-  $ cella fork ada-2 --agent ada      ada-2 gets the names of ada
-  $ cella run --agent ada-2 -c 'x'    and goes on by itself
+  $ cella fork ada-2 --agent ada      ada-2 gets the variables of ada
+  $ cella run --agent ada-2 -c 'x'    and continues on its own
 
-Both work in the same folder, that of the first. A name that cannot be saved is not in the fork,
-and is told.`;
+Both work in the same folder, that of the first. Variables that cannot be saved are not in the fork; they
+are listed.`;

@@ -1,4 +1,4 @@
-/** `cella image`: the images that kernels in containers run in. */
+/** `cella images`: the images that kernels in containers run in. */
 
 import type { Command } from 'commander';
 import { settings } from '../../settings/settings-table.ts';
@@ -12,12 +12,12 @@ import { addSetting, addSettings, collect, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
 import { resolveDataDir } from '../target-options.ts';
 
-interface Flags {
+interface ImageFlags {
   readonly engine?: string;
   readonly json?: boolean;
 }
 
-interface BuildFlags extends Flags {
+interface BuildFlags extends ImageFlags {
   readonly base?: string;
   readonly name?: string;
   readonly with?: readonly string[];
@@ -27,35 +27,35 @@ interface BuildFlags extends Flags {
   readonly data?: string;
 }
 
-export function addImage(define: DefineCommand, context: ProgramContext, done: Done): void {
-  const group = define(help.image);
-  const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
-  const engineOf = (flags: Flags) => flags.engine ?? context.defaults.engine;
-  const summary = "make an image, from this machine's own Python or from another";
+export function addImages(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.images);
+  const report = (flags: ImageFlags) => new CommandOutput(context.terminal, flags);
+  const engineOf = (flags: ImageFlags) => flags.engine ?? context.defaults.engine;
+  const summary = 'build an image from the Python of this machine, or from another image';
   const command = addFlags(defineCommand(group, 'build', summary, help.build))
-    .option('--base <image>', 'an image with Python 3.9 or later that is on this machine', parseText)
-    .option('--name <name>', 'what to call it (default: cella-python:local)', parseText)
-    .option('--with <program>', 'one more program of this machine, by name or path; may be repeated', collect)
-    .option('--no-packages', 'leave the packages of this Python out');
-  addSetting(command, settings.python, { about: 'the Python to take' });
+    .option('--base <image>', 'image with Python 3.9 or later that is on this machine', parseText)
+    .option('--name <name>', 'name of the new image (default: cella-python:local)', parseText)
+    .option('--with <program>', 'add a program of this machine, by name or path; may be repeated', collect)
+    .option('--no-packages', 'leave out the packages of this Python');
+  addSetting(command, settings.python, { about: 'Python to put into the image' });
   addSettings(command, [settings.dataDir, settings.config]).action(async (flags: BuildFlags) => {
     const request = requestOf(flags, context);
     done(await runAbortable(context, (signal) => build(request, context, report(flags), signal)));
   });
-  addFlags(defineCommand(group, 'list', 'the images that Cella has made here', help.list)).action(
-    async (flags: Flags) => {
+  addFlags(defineCommand(group, 'list', 'list images that Cella has built here', help.list)).action(
+    async (flags: ImageFlags) => {
       done(await list(engineOf(flags), context, report(flags)));
     },
   );
-  addFlags(defineCommand(group, 'remove', 'remove an image that Cella has made', help.remove))
-    .argument('<name>', 'its name', parseText)
-    .action(async (name: string, flags: Flags) => {
+  addFlags(defineCommand(group, 'delete', 'delete an image that Cella has built', help.delete))
+    .argument('<name>', 'name of the image', parseText)
+    .action(async (name: string, flags: ImageFlags) => {
       done(await remove(name, engineOf(flags), context, report(flags)));
     });
 }
 
 function addFlags(command: Command): Command {
-  const about = 'the socket of Docker or Podman';
+  const about = 'socket of Docker or Podman';
   return addSetting(command, settings.engine, { about }).option('--json', 'print one JSON object');
 }
 
@@ -67,14 +67,14 @@ function requestOf(flags: BuildFlags, { defaults }: ProgramContext): ImageReques
   const unused =
     flags.python !== undefined ? '--python' : programs.length > 0 ? '--with' : packages ? '' : '--no-packages';
   if (unused === '') return { ...place, base };
-  throw new UsageError(`${unused} means nothing to an image with a base.`, 'Leave one of them out.');
+  throw new UsageError(`${unused} cannot be used with --base.`, 'Leave one of them out.');
 }
 
 const columns = [
   { title: 'NAME' },
   { title: 'PYTHON' },
   { title: 'SIZE', align: 'right' as const },
-  { title: 'MADE' },
+  { title: 'CREATED' },
   { title: 'ID' },
 ];
 
@@ -91,11 +91,11 @@ async function build(
   const image = await images.buildImage(request, { signal, onProgress });
   const { name, python, bytes, missing } = image;
   const flags = request.name === undefined ? '' : ` --image ${name}`;
-  const next = `\`cella run --executor container${flags}\` runs code in it.`;
-  await report.success({ image }, `Made ${name}: Python ${python}, ${formatSize(bytes)}.\n${next}`);
+  const next = `Run code in it with \`cella run --executor container${flags}\`.`;
+  await report.success({ image }, `Built ${name}: Python ${python}, ${formatSize(bytes)}.\n${next}`);
   if (missing.length === 0) return Exit.ok;
   await report.warn([
-    `cella: this machine lacks libraries that parts of it need: ${missing.map(escapeControls).join(', ')}.`,
+    `cella: libraries that programs in the image need are missing on this machine: ${missing.map(escapeControls).join(', ')}.`,
   ]);
   return Exit.ok;
 }
@@ -103,7 +103,7 @@ async function build(
 async function list(engine: string | undefined, images: ImageCommands, report: CommandOutput): Promise<number> {
   const found = await images.listImages(engine);
   if (found.length === 0) {
-    await report.empty({ images: [] }, 'Cella has made no images here. `cella image build` makes one.');
+    await report.empty({ images: [] }, 'There are no images. Build one with `cella images build`.');
     return Exit.ok;
   }
   const rows = found.map(({ name, python = '', bytes, createdAt, id }) => {
@@ -120,38 +120,38 @@ async function remove(
   images: ImageCommands,
   report: CommandOutput,
 ): Promise<number> {
-  const image = await images.removeImage(name, engine);
-  await report.success({ removed: image }, `Removed ${escapeControls(image.name)}.`);
+  const image = await images.deleteImage(name, engine);
+  await report.success({ deleted: image }, `Deleted ${escapeControls(image.name)}.`);
   return Exit.ok;
 }
 
 const help = {
-  image: `
+  images: `
 Examples:
-  $ cella image build                      from the Python of this machine; no registry is asked
-  $ cella image build --base python:3.12   from an image that is here already
-  $ cella image list
-  $ cella image remove cella-python:local
+  $ cella images build                      from the Python of this machine, without a registry
+  $ cella images build --base python:3.12   from an image that is already here
+  $ cella images list
+  $ cella images delete cella-python:local
 
 Kernels in containers (--executor container) run in such an image. See docs/containers.md.`,
   build: `
 Examples:
-  $ cella image build
-  $ cella image build --with make --with curl      two more programs of this machine
-  $ cella image build --python /opt/py/bin/python3 --name team-python:2
-  $ cella image build --no-packages                Python and its standard library alone
-  $ cella image build --base python:3.12-slim      pulled before with \`docker pull\`
+  $ cella images build
+  $ cella images build --with make --with curl      add two programs of this machine
+  $ cella images build --python /opt/py/bin/python3 --name team-python:2
+  $ cella images build --no-packages                only Python and its standard library
+  $ cella images build --base python:3.12-slim      after \`docker pull python:3.12-slim\`
 
-The image gets this Python, its standard library and packages, a shell, the common programs and every
-library that they need. Files that not everybody may read, homes and keys stay out. The name
-cella-python:local is the one that \`--executor container\` takes where no --image is given.`,
+The image gets this Python with its standard library and packages, a shell, common programs and the
+libraries that they need. Home folders, keys and files that not everybody may read stay out.
+\`--executor container\` uses cella-python:local if you give no --image.`,
   list: `
 Examples:
-  $ cella image list
-  $ cella image list --json | jq -r '.images[].name'`,
-  remove: `
+  $ cella images list
+  $ cella images list --json | jq -r '.images[].name'`,
+  delete: `
 Examples:
-  $ cella image remove cella-python:local
+  $ cella images delete cella-python:local
 
-Only images that Cella has made are removed. One that a container uses stays, and is told.`,
+Deletes only images that Cella has built. An image that a container uses is kept and reported.`,
 };

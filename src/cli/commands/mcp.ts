@@ -21,18 +21,17 @@ interface McpFlags extends SessionFlags {
 const DEFAULT_TIMEOUT_MS = 300_000;
 
 export function addMcp(define: DefineCommand, context: ProgramContext, done: Done): void {
-  const whose = { about: 'whose kernel it is where a call names none', otherwise: 'one for this folder' };
+  const whose = { about: 'agent key for calls that name none', otherwise: 'one for this folder' };
   const command = define(HELP);
   addRuntimeFlags(addTargetFlags(addSetting(command, settings.agentKey, whose), { tokenFile: false }))
-    .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
+    .option('--timeout <seconds>', 'time limit of code that names none (default: 300)', parseSeconds)
     .addOption(
-      new Option(
-        '--no-sync-deps',
-        'do not install them: start with those that are there (the default is to install)',
-      ).helpGroup('Packages:'),
+      new Option('--no-sync-deps', 'do not install the listed packages first (default: install)').helpGroup(
+        'Packages:',
+      ),
     )
     .option('--http <port>', 'serve streamable HTTP on 127.0.0.1 instead of stdin and stdout', parsePort)
-    .option('--token-file <path>', 'where the bearer token for --http lies, readable by its owner only', parseText)
+    .option('--token-file <path>', 'file with the bearer token for --http, readable only by its owner', parseText)
     .action(async (flags: McpFlags) => done(await serve(requestOf(flags, context), context)));
 }
 
@@ -40,7 +39,7 @@ async function serve(request: McpRequest, context: ProgramContext): Promise<numb
   const { terminal } = context;
   if (request.http === undefined && terminal.interactive) {
     await terminal.errLines(
-      'cella: this waits for an MCP client on stdin; `cella mcp --help` tells how to add it to one.',
+      'cella: waiting for an MCP client on stdin; `cella mcp --help` shows how to add it to one.',
     );
   }
   using signals = new Signals(context.signals, () => false);
@@ -51,7 +50,7 @@ async function serve(request: McpRequest, context: ProgramContext): Promise<numb
 function requestOf(flags: McpFlags, context: ProgramContext): McpRequest {
   const { http, tokenFile, ...others } = flags;
   if (http === undefined && tokenFile !== undefined) {
-    throw new UsageError('--token-file means nothing without --http.', 'Leave it out, or add --http PORT.');
+    throw new UsageError('--token-file needs --http.', 'Leave it out, or add --http PORT.');
   }
   return {
     session: sessionOptions({ ...others, syncDeps: flags.syncDeps !== false }, context.defaults),
@@ -78,13 +77,17 @@ Examples:
 In the settings of another client (an IDE, Claude Desktop):
   { "mcpServers": { "cella": { "command": "cella", "args": ["mcp"] } } }
 
-The client starts this command, and speaks MCP with it on stdin and stdout; messages for people go to
-stderr. The model gets run_code, which runs Python in a kernel that keeps its state, and tools to look
-at and change what code can use: tools, skills, artifacts and packages. See docs/mcp.md.
+The client starts this command and speaks MCP on its stdin and stdout; messages for people go to stderr.
+The model gets run_code, which runs Python in a kernel that keeps its state, and tools to list and change
+tools, skills, artifacts and packages. See docs/mcp.md.
 
-Without --agent the kernel belongs to the folder this was started in, so that two projects do not meet.
-It starts at the first call. When the client goes away, or at SIGTERM, names are saved.
+Without --agent, the kernel belongs to the current folder, so that two projects do not share one. It
+starts at the first call. When the client disconnects, or at SIGTERM, variables are saved.
 
---http asks every client for a bearer token. It is CELLA_MCP_TOKEN, else in --token-file, else it is
-made, kept in the data folder, and its place told on stderr. A token is never an argument, for every
-user of the machine can see those.`;
+With --http, every client needs a bearer token: CELLA_MCP_TOKEN, or the one in --token-file. Without
+these, a token is created in the data folder, and its path printed on stderr. A token is never an
+argument, because every user of the machine can see those.
+
+Exit codes:
+  0    the client disconnected      129, 130, 143  ended by SIGHUP, SIGINT, SIGTERM
+  2    the command line is wrong`;

@@ -1,14 +1,7 @@
 /** `cella permissions`: pending permission requests of agents and tools, and the rules that need no question. */
 
 import { type Command, Option } from 'commander';
-import type {
-  Client,
-  NewRule,
-  PermissionDecision,
-  PermissionInfo,
-  PermissionRule,
-  SessionInfo,
-} from '../../client/index.ts';
+import type { Client, NewRule, PermissionDecision, PermissionInfo, PermissionRule } from '../../client/index.ts';
 import type { PermissionScope } from '../../protocol/permission.ts';
 import { describePattern } from '../agent/permission-prompt.ts';
 import { findSession } from '../backend/find-server.ts';
@@ -18,7 +11,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
 
 interface SessionFlag extends JsonServerFlags {
   readonly session?: string;
@@ -34,58 +27,58 @@ const scopes = ['once', 'session', 'always'] as const satisfies readonly Permiss
 
 export function addPermissions(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.permissions);
-  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
+  const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string, parent = group) =>
     addJsonServerFlags(defineCommand(parent, name, summary, text));
-  const ofSession = (command: Command, about: string) => command.option('--session <session>', about, parseText);
-  const one = (command: Command) =>
-    command
-      .argument('<session>', 'its id or agent key', parseText)
-      .argument('<permission>', 'its id, such as prm_k3v7q2mzp4abcdef', parseText);
+  const addSession = (command: Command, about: string) => command.option('--session <session>', about, parseText);
+  const makeDecision = (name: string, summary: string, text: string) =>
+    make(name, summary, text)
+      .argument('<session>', 'id or agent key of the session', parseText)
+      .argument('<permission>', 'id of the request, such as prm_k3v7q2mzp4abcdef', parseText);
 
-  ofSession(make('list', 'what waits for a decision', help.list), 'only those of this one')
-    .option('--all', 'also what was decided before')
-    .action(async (flags: SessionFlag & { all?: boolean }) =>
-      at(flags, async (client, report) => list(client, { session: flags.session, all: flags.all === true }, report)),
+  addSession(make('list', 'list pending requests', help.list), 'only requests of this session')
+    .option('--all', 'also requests that were decided')
+    .action((flags: SessionFlag & { all?: boolean }) =>
+      run(flags, (client, output) => list(client, { session: flags.session, all: flags.all === true }, output)),
     );
-  one(make('allow', 'allow it', help.allow))
-    .addOption(new Option('--scope <scope>', 'for how long').choices(scopes))
+  makeDecision('allow', 'allow a request', help.allow)
+    .addOption(new Option('--scope <scope>', 'how long it is allowed (default: once)').choices(scopes))
     .option('--pattern <pattern>', 'what else is allowed, with --scope session or always', parseText)
-    .option('--text <text>', 'the answer to a question', parseText)
-    .action(async (session: string, id: string, { scope = 'once', pattern, text, ...flags }: AllowFlags) => {
+    .option('--text <text>', 'answer to a question', parseText)
+    .action((session: string, id: string, { scope = 'once', pattern, text, ...flags }: AllowFlags) => {
       const more = { ...(pattern === undefined ? {} : { pattern }), ...(text === undefined ? {} : { text }) };
       const decision = { decision: 'allow', scope, ...more } as const;
-      await at(flags, async (client, report) => decide(client, { session, id, decision }, report));
+      return run(flags, (client, output) => decide(client, { session, id, decision }, output));
     });
-  one(make('deny', 'deny it', help.deny))
-    .option('--reason <text>', 'what the agent is told', parseText)
-    .action(async (session: string, id: string, { reason, ...flags }: JsonServerFlags & { reason?: string }) => {
+  makeDecision('deny', 'deny a request', help.deny)
+    .option('--reason <text>', 'reason that the agent is given', parseText)
+    .action((session: string, id: string, { reason, ...flags }: JsonServerFlags & { reason?: string }) => {
       const decision = { decision: 'deny', ...(reason === undefined ? {} : { reason }) } as const;
-      await at(flags, async (client, report) => decide(client, { session, id, decision }, report));
+      return run(flags, (client, output) => decide(client, { session, id, decision }, output));
     });
-  const rules = defineCommand(group, 'rules', 'what is allowed without a question', help.rules);
-  const whose = 'those of this session instead of yours';
-  ofSession(make('list', 'show them', help.rules, rules), whose).action(async (flags: SessionFlag) =>
-    at(flags, async (client, report) => listRules(client, flags.session, report)),
+  const rules = defineCommand(group, 'rules', 'manage what is allowed without asking', help.rules);
+  const whose = 'rules of this session instead of yours';
+  addSession(make('list', 'list rules', help.rules, rules), whose).action((flags: SessionFlag) =>
+    run(flags, (client, output) => listRules(client, flags.session, output)),
   );
-  make('add', 'allow a tool for good where its use fits a pattern', help.rules, rules)
+  make('create', 'always allow uses of a tool that match a pattern', help.rules, rules)
     .argument('<tool>', 'such as Bash, or tools.NAME for a tool of code', parseText)
     .argument('<pattern>', 'such as "git status" or "npm test *"', parseText)
-    .action(async (tool: string, pattern: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => addRule(client, { tool, pattern }, report)),
+    .action((tool: string, pattern: string, flags: JsonServerFlags) =>
+      run(flags, (client, output) => createRule(client, { tool, pattern }, output)),
     );
-  ofSession(make('rm', 'allow it no longer', help.rules, rules), whose)
-    .argument('<rule>', 'its id', parseText)
-    .action(async (id: string, flags: SessionFlag) =>
-      at(flags, async (client, report) => removeRule(client, { id, session: flags.session }, report)),
+  addSession(make('delete', 'delete a rule', help.rules, rules), whose)
+    .argument('<rule>', 'id of the rule', parseText)
+    .action((id: string, flags: SessionFlag) =>
+      run(flags, (client, output) => deleteRule(client, { id, session: flags.session }, output)),
     );
 }
 
 const columns: readonly Column[] = [
   { title: 'ID' },
-  { title: 'AGENT' },
+  { title: 'KEY' },
   { title: 'TOOL' },
-  { title: 'WHAT' },
+  { title: 'REQUEST' },
   { title: 'STATE' },
   { title: 'ASKED', align: 'right' },
   { title: 'SESSION' },
@@ -95,24 +88,24 @@ const ruleColumns: readonly Column[] = [
   { title: 'ID' },
   { title: 'TOOL' },
   { title: 'PATTERN' },
-  { title: 'MADE', align: 'right' },
+  { title: 'CREATED', align: 'right' },
 ];
 
 interface PermissionFilter {
   readonly session: string | undefined;
-  /** Also those that are over. */
+  /** Also decided ones. */
   readonly all: boolean;
 }
 
 async function list(client: Client, { session, all }: PermissionFilter, report: CommandOutput): Promise<number> {
-  const sessions = session === undefined ? await everySession(client) : [await findSession(client, session)];
+  const sessions = session === undefined ? client.sessions.all() : [await findSession(client, session)];
   const state = all ? {} : ({ state: 'pending' } as const);
   const permissions: (PermissionInfo & { agentKey: string })[] = [];
-  for (const { id, agentKey } of sessions) {
+  for await (const { id, agentKey } of sessions) {
     const found = await (await client.session(id)).permissions(state);
     permissions.push(...found.map((permission) => ({ ...permission, agentKey })));
   }
-  if (permissions.length === 0) await report.empty({ permissions }, 'Nothing waits for a decision.');
+  if (permissions.length === 0) await report.empty({ permissions }, 'There are no pending requests.');
   else await report.table({ permissions }, columns, permissions.map(rowOf));
   return Exit.ok;
 }
@@ -129,47 +122,37 @@ async function decide(
   return Exit.ok;
 }
 
-const EVERYWHERE = 'No rule holds in all sessions. `--session SESSION` shows those of one.';
+const EVERYWHERE = 'You have no rules. --session SESSION shows those of a session.';
 
 async function listRules(client: Client, session: string | undefined, report: CommandOutput): Promise<number> {
   const rules = await rulesOf(client, session);
   const rows = rules.map((rule) => [rule.id, rule.tool, describePattern(rule), formatAgo(rule.createdAt)]);
   if (rules.length === 0)
-    await report.empty({ rules }, session === undefined ? EVERYWHERE : 'The session has no rule of its own.');
+    await report.empty({ rules }, session === undefined ? EVERYWHERE : 'The session has no rules.');
   else await report.table({ rules }, ruleColumns, rows);
   return Exit.ok;
 }
 
-async function addRule(client: Client, rule: NewRule, report: CommandOutput): Promise<number> {
+async function createRule(client: Client, rule: NewRule, report: CommandOutput): Promise<number> {
   const made = await client.permissionRules.add(rule);
-  await report.success(made, `Allowed for good: ${escapeControls(made.tool)} ${describePattern(made)} (${made.id})`);
+  await report.success(made, `Always allowed: ${escapeControls(made.tool)} ${describePattern(made)} (${made.id})`);
   return Exit.ok;
 }
 
-async function removeRule(
+async function deleteRule(
   client: Client,
   { id, session }: { id: string; session: string | undefined },
   report: CommandOutput,
 ): Promise<number> {
   if (session === undefined) await client.permissionRules.delete(id);
   else await (await client.session((await findSession(client, session)).id)).deletePermissionRule(id);
-  await report.success({ removed: id }, `Removed ${id}.`);
+  await report.success({ deleted: id }, `Deleted ${id}.`);
   return Exit.ok;
 }
 
 async function rulesOf(client: Client, session: string | undefined): Promise<readonly PermissionRule[]> {
   if (session === undefined) return await client.permissionRules.list();
   return await (await client.session((await findSession(client, session)).id)).permissionRules();
-}
-
-async function everySession(client: Client): Promise<SessionInfo[]> {
-  const all: SessionInfo[] = [];
-  for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
-    const page = await client.sessions.list({ limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
-    all.push(...page.sessions);
-    cursor = page.next;
-  }
-  return all;
 }
 
 function rowOf(permission: PermissionInfo & { readonly agentKey: string }): string[] {
@@ -181,14 +164,14 @@ function rowOf(permission: PermissionInfo & { readonly agentKey: string }): stri
 const help = {
   permissions: `
 Examples:
-  $ cella permissions list                          what waits for you, in all your sessions
+  $ cella permissions list                          pending requests in all your sessions
   $ cella permissions allow default prm_k3v7q2mzp4abcdef
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope session --pattern 'npm test *'
   $ cella permissions deny default prm_k3v7q2mzp4abcdef --reason 'use the staging host'
   $ cella permissions rules list
 
-What an agent, or a tool that requires approval, waits for can be decided here while it runs elsewhere.
-The first decision counts. docs/permissions.md tells what patterns mean.`,
+Agents, and tools that require approval, wait for a permission before they do something. Decide here
+while they run elsewhere; the first decision counts. See docs/permissions.md.`,
   list: `
 Examples:
   $ cella permissions list
@@ -201,20 +184,20 @@ Examples:
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope session --pattern 'git log *'
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --text 'the second one'
 
---scope once, the default, is for this time. session and always make a rule: for the very same again,
-or for what --pattern says. --text is the answer to a question.`,
+--scope once allows this one request. session and always also create a rule: for exactly the same
+request, or for those that match --pattern. --text answers a question.`,
   deny: `
 Examples:
   $ cella permissions deny default prm_k3v7q2mzp4abcdef --reason 'not on a Friday'
 
-The agent is told the reason, and goes on.`,
+The agent is given the reason, and continues.`,
   rules: `
 Examples:
   $ cella permissions rules list
-  $ cella permissions rules add Bash 'git status'
-  $ cella permissions rules add Edit '/agent/workspace/src/**'
-  $ cella permissions rules rm rul_k3v7q2mzp4abcdef
+  $ cella permissions rules create Bash 'git status'
+  $ cella permissions rules create Edit '/agent/workspace/src/**'
+  $ cella permissions rules delete rul_k3v7q2mzp4abcdef
 
-Rules of yours hold for agents that you prompt and code that you run, in every session. With --session
-they are those that were made for that session alone.`,
+Your rules apply to agents that you prompt and code that you run, in every session. With --session you
+see and delete the rules of one session.`,
 };

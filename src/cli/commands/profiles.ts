@@ -12,7 +12,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
 import { readText } from '../terminal/line-input.ts';
 
 interface SetFlags extends JsonServerFlags {
@@ -21,34 +21,32 @@ interface SetFlags extends JsonServerFlags {
 
 export function addProfiles(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.profiles);
-  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
+  const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
-  const named = (command: Command) => command.argument('<name>', 'its name, such as reviewer', parseText);
+  const addName = (command: Command) => command.argument('<name>', 'name of the profile, such as reviewer', parseText);
 
-  make('list', 'which there are', help.list).action(async (flags: JsonServerFlags) =>
-    at(flags, async (client, report) => list(client, report)),
+  make('list', 'list your profiles', help.list).action((flags: JsonServerFlags) => run(flags, list));
+  addName(make('show', 'show a profile, as YAML that `set` takes', help.show)).action(
+    (name: string, flags: JsonServerFlags) => run(flags, (client, output) => show(client, name, output)),
   );
-  named(make('show', 'what is in one, as YAML that `set` takes', help.show)).action(
-    async (name: string, flags: JsonServerFlags) => at(flags, async (client, report) => show(client, name, report)),
-  );
-  named(make('set', 'make one, or put another in its place', help.set))
-    .requiredOption('--from <file>', 'YAML or JSON with what is in it, or - for stdin', parseText)
-    .action(async (name: string, flags: SetFlags) =>
-      at(flags, async (client, report) => set(client, { name, from: flags.from }, report)),
+  addName(make('set', 'create or replace a profile', help.set))
+    .requiredOption('--from <file>', 'YAML or JSON file with the profile, or - for stdin', parseText)
+    .action((name: string, flags: SetFlags) =>
+      run(flags, (client, output) => set(client, { name, from: flags.from }, output)),
     );
-  named(make('delete', 'forget one', help.remove)).action(async (name: string, flags: JsonServerFlags) =>
-    at(flags, async (client, report) => remove(client, name, report)),
+  addName(make('delete', 'delete a profile', help.delete)).action((name: string, flags: JsonServerFlags) =>
+    run(flags, (client, output) => remove(client, name, output)),
   );
 }
 
-const columns: readonly Column[] = [{ title: 'NAME' }, { title: 'SET', align: 'right' }, { title: 'HOLDS' }];
+const columns: readonly Column[] = [{ title: 'NAME' }, { title: 'UPDATED', align: 'right' }, { title: 'CONTENT' }];
 
 async function list(client: Client, report: CommandOutput): Promise<number> {
   const profiles = await client.profiles.list();
   const rows = profiles.map(({ name, updatedAt, profile }) => [name, formatAgo(updatedAt), holds(profile)]);
   if (rows.length > 0) await report.table({ profiles }, columns, rows);
-  else await report.empty({ profiles }, 'You have no profile. `cella profiles set --help` shows how to make one.');
+  else await report.empty({ profiles }, 'You have no profiles. `cella profiles set --help` shows how to write one.');
   return Exit.ok;
 }
 
@@ -67,11 +65,11 @@ export async function set(
   const profile = readProfile(await readText(from, { stdin: report.terminal.stdin, advice }), from);
   const named = await client.profiles.set(name, profile);
   const content = holds(named.profile);
-  const told =
+  const text =
     content === 'nothing'
-      ? `Set ${name}, which is empty: an agent works with it as it does without a profile. \`cella profiles set --help\` shows what can be in one.`
-      : `Set ${name}: ${content}. Use it with \`cella agent --profile ${name} …\`.`;
-  await report.success(named, told);
+      ? `Set ${name}. It is empty, so it changes nothing. \`cella profiles set --help\` shows what can be in one.`
+      : `Set ${name}: ${content}. Use it with \`cella prompt --profile ${name} …\`.`;
+  await report.success(named, text);
   return Exit.ok;
 }
 
@@ -118,12 +116,34 @@ function valueIn(text: string, where: string): unknown {
   throw new UsageError(`${where}${at}: ${document.reason}`, advice);
 }
 
-export const setHelp = `
+const help = {
+  profiles: `
+Examples:
+  $ cella profiles set reviewer --from reviewer.yaml
+  $ cella prompt --profile reviewer 'Look at the last change'
+  $ cella profiles list
+  $ cella profiles show reviewer > reviewer.yaml         to edit it and set it again
+  $ cella profiles delete reviewer
+
+A profile is a named set-up for coding agents: a system prompt, rules, skills, subagents, commands, MCP
+servers, and files for the workspace. Profiles are yours, and stored at the server.
+\`cella profiles set --help\` shows how to write one. See docs/agents.md.`,
+  list: `
+Examples:
+  $ cella profiles list
+  $ cella profiles list --json`,
+  show: `
+Examples:
+  $ cella profiles show reviewer
+  $ cella profiles show reviewer --json | jq .profile.rules
+
+Shows everything, also headers and variables of MCP servers.`,
+  set: `
 Examples:
   $ cella profiles set reviewer --from reviewer.yaml
   $ generate-profile | cella profiles set reviewer --from -
 
-reviewer.yaml, of which every part may be left out:
+reviewer.yaml; every part is optional:
   systemPrompt: You review changes, and change nothing yourself.
   rules:
     style: Be brief. Name the file and the line.
@@ -139,7 +159,7 @@ reviewer.yaml, of which every part may be left out:
   subagents:
     scout:
       description: Finds where something is done
-      prompt: You look around, and tell paths.
+      prompt: You look around, and report paths.
       tools: [Read, Grep]
   mcpServers:
     issues: { type: http, url: https://example.org/mcp }
@@ -147,36 +167,12 @@ reviewer.yaml, of which every part may be left out:
   files:
     NOTES.md: "# Notes"
 
-It takes the place of the one before, whole. A file of the profile never takes the place of one that the
-workspace has. Programs of MCP servers run in the agent's own sandbox. What is in a profile is no secret
-from the agent: keys of model providers belong into \`cella credentials\`.`;
-
-const help = {
-  profiles: `
-Examples:
-  $ cella profiles set reviewer --from reviewer.yaml
-  $ cella agent --profile reviewer 'Look at the last change'
-  $ cella profiles list
-  $ cella profiles show reviewer > reviewer.yaml         to change it, and set it again
-  $ cella profiles delete reviewer
-
-A profile is what you set up for coding agents once, and name with each prompt: a system prompt, rules,
-skills, subagents, commands, MCP servers, and files that a workspace has from the start. It is yours, and
-kept at the server. \`cella profiles set --help\` shows how one is written.`,
-  list: `
-Examples:
-  $ cella profiles list
-  $ cella profiles list --json`,
-  show: `
-Examples:
-  $ cella profiles show reviewer
-  $ cella profiles show reviewer --json | jq .profile.rules
-
-Everything that is in it, headers and variables of MCP servers too.`,
-  set: setHelp,
-  remove: `
+Replaces the profile of this name completely. A file of the profile never replaces one that the workspace
+has. Programs of MCP servers run in the agent's sandbox. The agent can read everything in a profile: store
+keys of model providers with \`cella credentials\` instead.`,
+  delete: `
 Examples:
   $ cella profiles delete reviewer
 
-Turns that have begun keep it to their end.`,
+Turns that have started keep it until they end.`,
 };

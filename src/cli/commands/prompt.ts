@@ -1,4 +1,4 @@
-/** `cella agent`: prompts a coding agent in a session of a server. */
+/** `cella prompt`: sends a prompt to a coding agent in a session of a server. */
 
 import { Option } from 'commander';
 import type { Client, ClientSession } from '../../client/index.ts';
@@ -19,7 +19,7 @@ import { openLineInput } from '../terminal/line-editor.ts';
 import { readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';
 
-interface AgentFlags extends JsonServerFlags {
+interface PromptFlags extends JsonServerFlags {
   readonly agent?: string;
   readonly session?: string;
   readonly with?: string;
@@ -32,22 +32,26 @@ interface AgentFlags extends JsonServerFlags {
 
 const modes = ['ask', 'auto-edit', 'plan', 'bypass'] as const satisfies readonly PermissionMode[];
 
-export function addAgent(define: DefineCommand, context: ProgramContext, done: Done): void {
-  const command = define(help.agent);
-  const whose = { about: 'the session of this agent key, made where there is none', otherwise: 'default' };
-  addSetting(addJsonServerFlags(command), settings.agentKey, whose)
-    .argument('<prompt>', 'what it is to do, or - to read it from stdin', parseText)
-    .option('--session <session>', 'a session that is there, by its id or agent key', parseText)
-    .option('--with <agent>', 'which agent: claude, or the one before', parseText)
-    .addOption(new Option('--mode <mode>', 'what it may do without asking').choices(modes))
-    .option('--model <model>', 'which model', parseText)
-    .option('--tools <names>', 'those of its own tools that it may use, by commas; else all', parseText)
-    .option('--profile <name>', 'a profile of yours; see `cella profiles`', parseText)
-    .option('--timeout <seconds>', 'stop the turn after this long', parseSeconds)
-    .action(async (words: string, flags: AgentFlags) => {
-      const prompt = words === '-' ? await readText('-', { stdin: context.terminal.stdin, advice: '' }) : words;
-      if (prompt.trim() === '')
-        throw new UsageError('The prompt is empty.', 'Run `cella agent --help` to see examples.');
+export function addPrompt(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const command = define(HELP);
+  const whose = { about: 'session of this agent key; created if there is none', otherwise: 'default' };
+  addSetting(
+    addJsonServerFlags(command, 'print the events of the turn as JSON, one per line'),
+    settings.agentKey,
+    whose,
+  )
+    .argument('<text>', 'what the agent should do, or - to read it from stdin', parseText)
+    .option('--session <session>', 'an existing session, by its id or agent key', parseText)
+    .option('--with <agent>', 'agent, such as claude (default: the agent of the last prompt)', parseText)
+    .addOption(new Option('--mode <mode>', 'what it may do without asking (default: ask)').choices(modes))
+    .option('--model <model>', 'model to use', parseText)
+    .option('--tools <names>', 'its own tools that it may use, separated by commas (default: all)', parseText)
+    .option('--profile <name>', 'one of your profiles; see `cella profiles`', parseText)
+    .option('--timeout <seconds>', 'stop the turn after this time', parseSeconds)
+    .action(async (words: string, flags: PromptFlags) => {
+      const text = words === '-' ? await readText('-', { stdin: context.terminal.stdin, advice: '' }) : words;
+      if (text.trim() === '')
+        throw new UsageError('The prompt is empty.', 'Run `cella prompt --help` to see examples.');
       const { mode, model, tools, profile, timeout: timeoutMs } = flags;
       const options = {
         ...(flags.with === undefined ? {} : { agent: parseAgentName(flags.with) }),
@@ -60,21 +64,21 @@ export function addAgent(define: DefineCommand, context: ProgramContext, done: D
       const { connectToServer } = await import('../backend/find-server.ts');
       await using client = await connectToServer(flags, context.defaults);
       const agentKey = flags.agent ?? context.defaults.agentKey ?? 'default';
-      const request = { prompt, session: flags.session, agentKey, options, json: flags.json === true };
-      done(await agent(client, request, context));
+      const request = { text, session: flags.session, agentKey, options, json: flags.json === true };
+      done(await prompt(client, request, context));
     });
 }
 
-interface AgentRequest {
-  readonly prompt: string;
-  /** By its id or agent key; without one, that of the agent key, made where there is none. */
+interface PromptRequest {
+  readonly text: string;
+  /** Its id or agent key. Default: the session of `agentKey`, created if there is none. */
   readonly session: string | undefined;
   readonly agentKey: string;
   readonly options: PromptOptions;
   readonly json: boolean;
 }
 
-export async function agent(client: Client, request: AgentRequest, context: CommandContext): Promise<number> {
+export async function prompt(client: Client, request: PromptRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
   const leaving = new AbortController();
   let turn: ShownTurn | undefined;
@@ -82,7 +86,7 @@ export async function agent(client: Client, request: AgentRequest, context: Comm
   void signals.ended.then(() => leaving.abort());
   const lines = openLineInput(terminal, signals.interrupt);
   try {
-    // What the agent's code calls may ask, too.
+    // Tools that the agent's code calls may ask, too.
     const approve = terminal.interactive ? { approve: approvalPrompter({ terminal, lines: () => lines }) } : {};
     const session = await sessionFor(client, request, approve);
     const turnContext: AgentTurnContext = {
@@ -93,7 +97,7 @@ export async function agent(client: Client, request: AgentRequest, context: Comm
       leaving: leaving.signal,
     };
     turn = new ShownTurn(turnContext);
-    return await Promise.race([turn.run(request.prompt, request.options), signals.ended]);
+    return await Promise.race([turn.run(request.text, request.options), signals.ended]);
   } finally {
     if (signals.exitCode !== undefined) terminal.skipFlush();
     lines.close();
@@ -102,7 +106,7 @@ export async function agent(client: Client, request: AgentRequest, context: Comm
 
 async function sessionFor(
   client: Client,
-  { session, agentKey }: AgentRequest,
+  { session, agentKey }: PromptRequest,
   use: Parameters<Client['session']>[1],
 ): Promise<ClientSession> {
   if (session !== undefined) return await client.session((await findSession(client, session)).id, use);
@@ -111,28 +115,27 @@ async function sessionFor(
   return await client.session(id, use);
 }
 
-const help = {
-  agent: `
+const HELP = `
 Examples:
-  $ cella agent 'Write tests for src/price.py and run them'
-  $ cella agent 'Now make them pass' --mode auto-edit
-  $ cella agent 'What would you change?' --mode plan --session ses_k3v7q2mzp4abcdef
-  $ cella agent - < task.md --with claude --model claude-sonnet-4-5
-  $ cella agent 'Where is the price rounded?' --tools Read,Bash
-  $ cella agent 'Count the lines' --json | jq -r 'select(.type == "item_completed").text'
+  $ cella prompt 'Write tests for src/price.py and run them'
+  $ cella prompt 'Now make them pass' --mode auto-edit
+  $ cella prompt 'What would you change?' --mode plan --session ses_k3v7q2mzp4abcdef
+  $ cella prompt - < task.md --with claude --model claude-sonnet-4-5
+  $ cella prompt 'Where is the price rounded?' --tools Read,Bash
+  $ cella prompt 'Count the lines' --json | jq -r 'select(.type == "item_completed").text'
 
-The agent works in the workspace and the kernel of a session at a server, in isolation, and goes on
-with its conversation from one prompt to the next. What it says is on stdout, what it does on stderr.
+The agent works in the workspace and kernel of a session at a server, isolated from the machine. Its
+conversation continues from one prompt to the next. What it says goes to stdout. On stderr you see the
+tools it uses, its plan, the files it changes, and at the end the tokens and their cost.
 
-Before it does what its mode does not allow, you are asked: y once, s for this session, a always, n no,
-with a reason that the agent is told. Where nobody can be asked here, it waits for \`cella permissions\`.
-Modes: ask (reads only), auto-edit (changes files of the workspace), plan (changes nothing), bypass
-(everything; only in an isolated environment).
+If the agent wants to do something that its mode does not allow, you are asked: y once, s for this
+session, a always, n no, with a reason for the agent. Without a terminal it waits for
+\`cella permissions\`. Modes: ask (only reads), auto-edit (edits files of the workspace), plan (changes
+nothing), bypass (everything; only in an isolated environment). See docs/permissions.md.
 
-Ctrl-C stops the turn, a second one leaves.
+Ctrl-C stops the turn; a second Ctrl-C exits.
 
 Exit codes:
-  0    the turn is complete         124    its time was over
-  1    it failed                    130    it was stopped, or you left
-  2    this command line is wrong`,
-};
+  0    the turn is complete         124    --timeout expired
+  1    the turn failed              130    it was stopped, or you left
+  2    the command line is wrong`;

@@ -1,4 +1,4 @@
-/** `cella ps`: all agent keys that have a kernel, live or hibernated. */
+/** `cella ps`: all kernels, live and hibernated. */
 
 import { readStorageKey } from '../../protocol/enums.ts';
 import type { AgentInfo } from '../../protocol/kernel-state.ts';
@@ -8,26 +8,25 @@ import type { CommandContext, StorageAccess, StorageTarget } from '../context.ts
 import type { DefineCommand, Done } from '../define-command.ts';
 import { formatAgo, formatDuration, formatSize } from '../format.ts';
 import type { ProgramContext } from '../program.ts';
-import type { SessionFlags } from '../session-flags.ts';
-import { addTargetFlags, describeTarget, resolveTarget } from '../target-options.ts';
+import { addTargetFlags, describeTarget, resolveTarget, type TargetFlags } from '../target-options.ts';
 
-interface Flags extends SessionFlags {
+interface PsFlags extends TargetFlags {
   readonly json?: boolean;
 }
 
 export function addPs(define: DefineCommand, context: ProgramContext, done: Done): void {
   addTargetFlags(define(HELP))
-    .option('--json', 'print them as JSON')
-    .action(async (flags: Flags) => {
+    .option('--json', 'print one JSON object')
+    .action(async (flags: PsFlags) => {
       done(await ps({ place: resolveTarget(flags, context.defaults), json: flags.json === true }, context));
     });
 }
 
 const columns: readonly Column[] = [
-  { title: 'AGENT' },
+  { title: 'KEY' },
   { title: 'USER' },
   { title: 'STATE' },
-  { title: 'KERNEL', align: 'right' },
+  { title: 'PID', align: 'right' },
   { title: 'HELD BY', align: 'right' },
   { title: 'MEMORY', align: 'right' },
   { title: 'IDLE', align: 'right' },
@@ -45,11 +44,11 @@ export async function ps(
   if (json) {
     const { dataDir, redis, server } = place;
     const where = server ? { url: server.url } : { dataDir, ...(redis ? { redis: describeTarget(place) } : {}) };
-    await terminal.outLines(JSON.stringify({ ...where, agents }));
+    await terminal.outLines(JSON.stringify({ ...where, kernels: agents }));
     return Exit.ok;
   }
   if (agents.length === 0) {
-    await terminal.errLines(`No agent has worked in ${describeTarget(place)} yet. \`cella run -c CODE\` starts one.`);
+    await terminal.errLines(`There are no kernels in ${describeTarget(place)}. Start one with \`cella run -c CODE\`.`);
     return Exit.ok;
   }
   const [titles = '', ...rows] = formatTable(columns, agents.map(toRow), terminal.columns);
@@ -58,7 +57,7 @@ export async function ps(
   return Exit.ok;
 }
 
-/** The storage of a server has the agents of its users too: they are told by the keys that those gave them. */
+/** The storage of a server has the kernels of its users too: they are shown with the user's own key. */
 function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, executions, workspaceOf }: AgentInfo) {
   const known = readStorageKey(agentKey);
   return [
@@ -80,25 +79,25 @@ interface Where {
   readonly place: StorageTarget;
 }
 
-/** One that never ran anything has nothing to lose. */
+/** A kernel that never ran anything has nothing to lose. */
 export async function hasAgent({ agentKey, place }: Where, stores: StorageAccess): Promise<boolean> {
   const agent = (await stores.listAgents(place)).find((each) => each.agentKey === agentKey);
   return agent !== undefined && (agent.executions > 0 || agent.lastSave !== undefined);
 }
 
-/** Opening a session would make one of a name that was mistyped. */
+/** Opening a session with a mistyped key would create a kernel. */
 export async function requireAgent(where: Where, stores: StorageAccess): Promise<void> {
   if (await hasAgent(where, stores)) return;
   throw new UsageError(
-    `There is no agent ${JSON.stringify(where.agentKey)} in ${describeTarget(where.place)}.`,
-    '`cella ps` shows those there are; --agent chooses one, --data or --redis another storage.',
+    `There is no kernel ${JSON.stringify(where.agentKey)} in ${describeTarget(where.place)}.`,
+    '`cella ps` shows all of them. Choose one with --agent, or another storage with --data or --redis.',
   );
 }
 
 const HELP = `
 Examples:
   $ cella ps
-  $ cella ps --json | jq -r '.agents[] | select(.state == "live") | .agentKey'
+  $ cella ps --json | jq -r '.kernels[] | select(.state == "live") | .agentKey'
 
-A live agent is held by a process, whose number is shown. One that is hibernated comes back with its
-names at the next call.`;
+KEY is the agent key that owns the kernel. HELD BY is the process that holds a live kernel. A hibernated
+kernel resumes with its variables at the next use.`;

@@ -1,6 +1,7 @@
-/** `cella repl` and `cella sessions attach`: a kernel line by line, at a terminal or from a pipe. */
+/** `cella repl` and `cella sessions attach`: an interactive Python prompt, at a terminal or from a pipe. */
 
 import type { Client } from '../../client/index.ts';
+import type { ResultEvent } from '../../protocol/execution-events.ts';
 import type { SessionApi } from '../../session/api.ts';
 import { findSession } from '../backend/find-server.ts';
 import { readCell } from '../cells/cell-reader.ts';
@@ -49,9 +50,9 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
 
 async function showBanner(terminal: Terminal, request: ReplRequest, session: SessionApi): Promise<void> {
   await terminal.err(`Cella ${request.version}`, 'bold');
-  await terminal.err(`, the kernel of ${JSON.stringify(session.agentKey)}\n`);
+  await terminal.err(`, kernel of ${JSON.stringify(session.agentKey)}\n`);
   await terminal.err(
-    `Python ${describeExecutor(session, 'in a sandbox')}: what one line defines, the next ones can use.\n`,
+    `Python ${describeExecutor(session, 'in a sandbox')}. Variables stay until you leave, and come back next time.\n`,
   );
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n');
 }
@@ -74,9 +75,14 @@ async function work(session: SessionApi, { cells, lines, terminal }: ReplParts):
     if (cell === undefined) return terminal.interactive || !failed ? Exit.ok : Exit.failed;
     if (LEAVE.test(cell)) return Exit.ok;
     const result = await cells.run(cell);
-    if (result?.error?.exitCode !== undefined) return exitCodeOf(result);
+    if (result && isExit(result)) return exitCodeOf(result);
     failed = result?.status !== 'ok';
   }
+}
+
+/** Whether the code has called sys.exit, with whatever code. */
+function isExit({ exitCode, error }: ResultEvent): boolean {
+  return exitCode !== undefined || error?.exitCode !== undefined;
 }
 
 const HELP = `
@@ -85,10 +91,13 @@ Examples:
   $ cella repl --cwd . --network host     work on the files here, with network
   $ printf 'x = 41\\nx + 1\\n' | cella repl
 
-Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D or exit leaves.
-Where stdin is no terminal there are no prompts, and the exit code is 1 if the last cell failed.`;
+Variables stay with the agent key, as with \`cella run\`. Tab completes, Ctrl-C interrupts running code or
+clears the line, Ctrl-Z returns to the shell. Ctrl-D, exit or quit leaves; so does sys.exit(n), with the
+exit code n.
 
-/** Leaving it closes nothing at the server. */
+If stdin is not a terminal, its lines run without prompts, and the exit code is 1 if the last cell failed.`;
+
+/** The session stays open at the server. */
 export async function attach(client: Client, name: string, context: ProgramContext): Promise<number> {
   const { id } = await findSession(client, name);
   const { terminal, signals, version, defaults } = context;

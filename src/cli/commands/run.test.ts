@@ -172,6 +172,26 @@ describe('run', () => {
     expect(signals.eventNames()).toEqual([]);
   });
 
+  it('says that code was interrupted from elsewhere, and not where Ctrl-C did it', async () => {
+    const error = { name: 'KeyboardInterrupt', message: '', traceback: 'KeyboardInterrupt\n' };
+    const interrupted: ResultEvent = { ...ok, status: 'interrupted', error };
+    const elsewhere = await runWith(async function* () {
+      yield interrupted;
+    });
+    expect(elsewhere).toMatchObject({ exitCode: 130, err: expect.stringContaining('interrupted from elsewhere') });
+    const signals = new EventEmitter();
+    const here = await runWith(
+      async function* (fake) {
+        const asked = once(fake, 'interrupt');
+        signals.emit('SIGINT');
+        await asked;
+        yield interrupted;
+      },
+      { signals },
+    );
+    expect(here).toMatchObject({ exitCode: 130, err: 'KeyboardInterrupt\n' });
+  });
+
   it('prints one event a line with --json, the result last', async () => {
     const { out } = await runWith(
       async function* () {

@@ -10,7 +10,7 @@ import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
 import { Exit } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';
 import type { FolderWatch, ServerCommands, ServerLockHolder } from '../context.ts';
-import { escapeControls, formatDuration, formatTime } from '../format.ts';
+import { escapeControls, formatCount, formatDuration, formatTime } from '../format.ts';
 
 export async function status(dataDir: string, { watchFolder }: ServerCommands, report: CommandOutput): Promise<number> {
   await using watch = await watchFolder(dataDir);
@@ -24,8 +24,8 @@ export async function status(dataDir: string, { watchFolder }: ServerCommands, r
     }
     case 'silent': {
       const { pid, host, since } = running.holder;
-      const who = `Process ${pid} on ${host} has ${dataDir} since ${formatTime(since)}`;
-      const text = `${who}, and does not answer: it starts, ends, or hangs.`;
+      const who = `Process ${pid} on ${host} has held ${dataDir} since ${formatTime(since)}`;
+      const text = `${who} but does not answer: it is starting, ending or stuck.`;
       await report.result({ running: true, answers: false, pid, host, startedAt: since, dataDir }, text);
       return Exit.failed;
     }
@@ -44,10 +44,10 @@ function describeStatus(told: ServerStatus): string[] {
     ['storage', told.storage],
     ['version', told.version],
     ['process', String(told.pid)],
-    ['up for', `${formatDuration(Date.now() - told.startedAt)}, since ${formatTime(told.startedAt)}`],
+    ['uptime', `${formatDuration(Date.now() - told.startedAt)}, since ${formatTime(told.startedAt)}`],
     ['sessions', String(sessions)],
-    ['kernels', `${kernels.live} live of ${kernels.most}`],
-    ['code', `${executions.running} running, ${executions.queued} waiting`],
+    ['kernels', `${kernels.live} of ${kernels.most} live`],
+    ['cells', `${executions.running} running, ${executions.queued} queued`],
   ];
   return facts.map(([title, text]) => `${title.padEnd(9)} ${escapeControls(text)}`);
 }
@@ -102,7 +102,7 @@ export async function stop(
     signal,
   };
   const gone = await waitUntilGone(waiting);
-  if (!gone) throw stuckError(dataDir, { pid }, `is still there after ${formatDuration(patience)}`);
+  if (!gone) throw stuckError(dataDir, { pid }, `still runs after ${formatDuration(patience)}`);
   const end = await telling;
   if ('untold' in end) throw unansweredError(pid, end.untold);
   if (end.failure) throw unsavedError(pid, end.failure);
@@ -143,7 +143,7 @@ async function waitUntilGone({ watch, holder, telling, client, patience, report,
     if (!report.json && now - toldAt > TELL_MS) {
       toldAt = now;
       const text = await describeActivity(client, patience - (now - began));
-      if (text !== said) await report.terminal.status(`Waiting for it to end: ${text}`);
+      if (text !== said) await report.terminal.status(`Waiting for the end: ${text}`);
       said = text;
     }
     await delay(LOOK_MS, undefined, { signal });
@@ -155,34 +155,30 @@ async function describeActivity(client: Client, leftMs: number): Promise<string>
   try {
     const ms = Math.min(TELL_MS, leftMs);
     const { executions, kernels } = await withTimeout(client.server.status(), ms, () => new Error('it is silent'));
-    if (executions.running > 0) return `${formatCounted(executions.running, 'execution')} running`;
-    return kernels.live > 0 ? `${formatCounted(kernels.live, 'kernel')} saved` : 'the last things are put away';
+    if (executions.running > 0) return `${formatCount(executions.running, 'execution')} running`;
+    return kernels.live > 0 ? `saving ${formatCount(kernels.live, 'kernel')}` : 'closing';
   } catch {
     // It answers nobody any more.
-    return 'the last things are put away';
+    return 'closing';
   }
-}
-
-function formatCounted(count: number, what: string): string {
-  return count === 1 ? `1 ${what} is` : `${count} ${what}s are`;
 }
 
 function unsavedError(pid: number, cause: CellaError): CellaError {
   const { code, message, ownAdvice: advice } = cause;
-  const text = `Process ${pid} has ended, and could not put everything away: ${message}`;
+  const text = `Process ${pid} has ended, but could not save everything: ${message}`;
   return new CellaError(code, text, { cause, ...(advice === undefined ? {} : { advice }) });
 }
 
-/** It was killed, or is one of a version that does not tell. */
+/** It was killed, or has a version that does not report it. */
 function unansweredError(pid: number, cause: unknown): CellaError {
-  const message = `Process ${pid} has ended, and did not tell whether it could save everything.`;
+  const message = `Process ${pid} has ended, but did not report whether it saved everything.`;
   const advice = 'Its log may say why; what was saved before is safe.';
   return new CellaError('SERVER_UNREACHABLE', message, { cause, advice });
 }
 
 function stuckError(dataDir: string, { pid }: Pick<ServerLockHolder, 'pid'>, what: string): CellaError {
-  const way = `\`kill -9 ${pid}\` ends it, if that is what it is; what was saved is safe`;
-  return new CellaError('SERVER_RUNNING', `Process ${pid}, which has ${dataDir}, ${what}. ${way}.`);
+  const advice = `If it is stuck, end it with \`kill -9 ${pid}\`. What was saved is safe.`;
+  return new CellaError('SERVER_RUNNING', `Process ${pid}, which holds ${dataDir}, ${what}.`, { advice });
 }
 
 /** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
@@ -224,6 +220,6 @@ export async function withAnswerTimeout(
 }
 
 function describeNoServer(dataDir: string, { left }: { readonly left: boolean }): string {
-  const before = left ? ' The last one ended without tidying up, which does no harm.' : '';
+  const before = left ? ' The last one was killed; what it had saved is safe.' : '';
   return `No server runs on ${dataDir}.${before}`;
 }

@@ -57,8 +57,8 @@ export async function detach(
     await terminal.out(startupMessage(facts, context));
     for (const warning of startWarnings(membersMay)) await terminal.errLines(warning, 'yellow');
     const where = dataDir === context.defaults.dataDir ? '' : ` --data ${shellQuote(dataDir)}`;
-    const end = `\`cella serve stop${where}\` ends it.`;
-    await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. ${end}`);
+    const end = `Stop it with \`cella serve stop${where}\`.`;
+    await terminal.outLines(`Running as process ${child.pid}, with logs in ${log.path}. ${end}`);
     return Exit.ok;
   });
   closeSync(log.fd);
@@ -98,7 +98,7 @@ function openLog(dataDir: string): ServerLog {
 async function readReadyMessage(child: ChildProcess, logPath: string): Promise<string> {
   const { pid = 0 } = child;
   return await answerFromProcess(textOf(child.stdio[READY_FD]), { pid, timeoutMs: START_TIMEOUT_MS }, (why) => {
-    const message = `The server was not ready, and was ended: ${why}. Its log is ${logPath}.`;
+    const message = `The server was not ready in time and was ended: ${why}. Its log is ${logPath}.`;
     return new CellaError('SERVER_UNREACHABLE', message);
   });
 }

@@ -49,7 +49,7 @@ export function startupMessage(
   const where = usual ? '' : ` --data ${shellQuote(dataDir)}`;
   return `Cella ${version} serves ${dataDir} at ${url}
 
-  log in, once:    ${loginUrl}
+  log in once:     ${loginUrl}
   admin token:     ${adminTokenPath}
   API:             ${url}/docs
 

@@ -6,111 +6,83 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import { findSession, type ServerFlags } from '../backend/find-server.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
-import { type Column, CommandOutput } from '../command-output.ts';
+import type { Column, CommandOutput } from '../command-output.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { collect, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addServerFlags } from '../server-client.ts';
+import { addJsonServerFlags, addServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
 
-interface Flags extends ServerFlags {
-  readonly json?: boolean;
-}
-
-interface ListFlags extends Flags {
+interface ListFlags extends JsonServerFlags {
   readonly label?: readonly string[];
   readonly state?: SessionInfo['state'];
 }
 
-interface LogsFlags extends Flags {
+interface LogsFlags extends JsonServerFlags {
   readonly after?: number;
   readonly follow?: boolean;
 }
 
 export function addSessions(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.sessions);
-  const report = (flags: Flags) => new CommandOutput(context.terminal, { json: flags.json === true });
-  const named = (command: Command) => command.argument('<session>', 'its id or agent key', parseText);
-  addFlags(defineCommand(group, 'list', 'those that you may see', help.list))
-    .option('--label <name=value>', 'only those with this label; may be repeated', collect)
-    .addOption(new Option('--state <state>', 'only these').choices(['running', 'idle', 'hibernated']))
-    .action(async (flags: ListFlags) => {
-      const { state, label = [] } = flags;
-      const wanted = { labels: labelsOf(label), ...(state === undefined ? {} : { state }) };
-      await using client = await server(flags, context);
-      done(await list(client, wanted, report(flags)));
-    });
-  named(addFlags(defineCommand(group, 'show', 'what is known of one', help.show))).action(
-    async (name: string, flags: Flags) => {
-      await using client = await server(flags, context);
-      done(await show(client, name, report(flags)));
-    },
-  );
-  named(addFlags(defineCommand(group, 'confirm', 'let the code of a fork use what is yours', help.confirm))).action(
-    async (name: string, flags: Flags) => {
-      await using client = await server(flags, context);
-      done(await confirm(client, name, report(flags)));
-    },
-  );
-  named(addFlags(defineCommand(group, 'rm', 'delete one with all that it has', help.rm))).action(
-    async (name: string, flags: Flags) => {
-      await using client = await server(flags, context);
-      done(await remove(client, name, report(flags)));
-    },
-  );
-  addLogs(named(addFlags(defineCommand(group, 'logs', 'what has happened in one', help.logs))), context, done);
-  named(addServerFlags(defineCommand(group, 'attach', 'work in one, line by line', help.attach))).action(
-    async (name: string, flags: ServerFlags) => {
-      const { attach } = await import('./repl.ts');
-      await using client = await server(flags, context);
-      done(await attach(client, name, context));
-    },
-  );
-  addTerminal(
-    named(addServerFlags(defineCommand(group, 'terminal', 'a shell in the sandbox of one', help.terminal))),
-    context,
-    done,
-  );
-}
+  const { terminal } = context;
+  const run = serverRunner(context, done);
+  const addSession = (command: Command) => command.argument('<session>', 'id or agent key of the session', parseText);
+  const make = (name: string, summary: string, text: string) =>
+    addSession(addJsonServerFlags(defineCommand(group, name, summary, text)));
 
-function addTerminal(command: Command, context: ProgramContext, done: Done): void {
-  command
-    .argument('[program...]', 'a program and its arguments, instead of the shell')
-    .action(async (name: string, argv: readonly string[], flags: ServerFlags) => {
-      const { terminal } = await import('./session-terminal.ts');
-      await using client = await server(flags, context);
-      const own = context.terminal;
-      done(await runAbortable(context, (signal) => terminal(client, { name, argv }, { terminal: own, signal })));
-    });
-}
-
-function addLogs(command: Command, context: ProgramContext, done: Done): void {
-  command
+  addJsonServerFlags(defineCommand(group, 'list', 'list the sessions that you may see', help.list))
+    .option('--label <name=value>', 'only sessions with this label; may be repeated', collect)
+    .addOption(new Option('--state <state>', 'only sessions in this state').choices(['running', 'idle', 'hibernated']))
+    .action((flags: ListFlags) => run(flags, (client, output) => list(client, flags, output)));
+  make('show', 'show a session', help.show).action((name: string, flags: JsonServerFlags) =>
+    run(flags, (client, output) => show(client, name, output)),
+  );
+  make('confirm', "let a fork of another user's session use what is yours", help.confirm).action(
+    (name: string, flags: JsonServerFlags) => run(flags, (client, output) => confirm(client, name, output)),
+  );
+  make('delete', 'delete a session with everything in it', help.delete).action((name: string, flags: JsonServerFlags) =>
+    run(flags, (client, output) => remove(client, name, output)),
+  );
+  addSession(
+    addJsonServerFlags(
+      defineCommand(group, 'logs', 'show what has happened in a session', help.logs),
+      'print one JSON event per line',
+    ),
+  )
     .option('--after <number>', 'only events after this one', parseNumber)
-    .option('-f, --follow', 'go on with what comes')
+    .option('-f, --follow', 'continue with new events')
     .action(async (name: string, flags: LogsFlags) => {
       const { logs } = await import('./session-logs.ts');
       const { after = 0, follow = false, json = false } = flags;
-      await using client = await server(flags, context);
-      const { terminal } = context;
-      done(await runAbortable(context, (signal) => logs(client, { name, after, follow, json }, { terminal, signal })));
+      await run(flags, (client) =>
+        runAbortable(context, (signal) => logs(client, { name, after, follow, json }, { terminal, signal })),
+      );
     });
-}
-
-async function server(flags: ServerFlags, { defaults }: ProgramContext) {
-  const { connectToServer } = await import('../backend/find-server.ts');
-  return await connectToServer(flags, defaults);
-}
-
-function addFlags(command: Command): Command {
-  return addServerFlags(command).option('--json', 'print JSON');
+  addSession(addServerFlags(defineCommand(group, 'attach', 'open a Python prompt in a session', help.attach))).action(
+    async (name: string, flags: ServerFlags) => {
+      const { attach } = await import('./repl.ts');
+      await run(flags, (client) => attach(client, name, context));
+    },
+  );
+  addSession(
+    addServerFlags(defineCommand(group, 'exec', 'run a shell or a program in the sandbox of a session', help.exec)),
+  )
+    .argument('[program...]', 'program with its arguments (default: a shell)')
+    .action(async (name: string, argv: readonly string[], flags: ServerFlags) => {
+      const { exec } = await import('./session-exec.ts');
+      await run(flags, (client) =>
+        runAbortable(context, (signal) => exec(client, { name, argv }, { terminal, signal })),
+      );
+    });
 }
 
 function labelsOf(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     given.map((label) => {
       const [name = '', ...value] = label.split('=');
-      if (name === '' || value.length === 0) throw new UsageError(`${label} is no label.`, 'Write --label name=value.');
+      if (name === '' || value.length === 0)
+        throw new UsageError(`${label} is not a label.`, 'Write --label name=value.');
       return [name, value.join('=')];
     }),
   );
@@ -123,7 +95,7 @@ function parseNumber(text: string): number {
 
 const columns: readonly Column[] = [
   { title: 'ID' },
-  { title: 'AGENT' },
+  { title: 'KEY' },
   { title: 'OWNER' },
   { title: 'STATE' },
   { title: 'EXECUTOR' },
@@ -131,24 +103,20 @@ const columns: readonly Column[] = [
   { title: 'LABELS' },
 ];
 
-interface SessionFilter {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly state?: SessionInfo['state'];
-}
-
-async function list(client: Client, { labels, state }: SessionFilter, report: CommandOutput): Promise<number> {
+async function list(client: Client, { label = [], state }: ListFlags, report: CommandOutput): Promise<number> {
+  const labels = labelsOf(label);
   const sessions: SessionInfo[] = [];
   for await (const session of client.sessions.all({ labels, ...(state === undefined ? {} : { state }) })) {
     sessions.push(session);
   }
-  const any = state === undefined && Object.keys(labels).length === 0;
-  const none = any ? 'There are no sessions. `cella run` makes one.' : 'There is no such session.';
+  const any = state === undefined && label.length === 0;
+  const none = any ? 'There are no sessions. `cella run` creates one.' : 'No session matches.';
   if (sessions.length === 0) await report.empty({ sessions }, none);
   else await report.table({ sessions }, columns, sessions.map(rowFor(client, sessions)));
   return Exit.ok;
 }
 
-/** Whose one is is told where not all are one's own; a column without any text is not shown. */
+/** The owner is shown only if not all sessions are one's own: a column without any text is left out. */
 function rowFor({ me }: Client, all: readonly SessionInfo[]): (session: SessionInfo) => string[] {
   const mixed = all.some(({ ownerId }) => ownerId !== me.userId);
   return ({ id, agentKey, ownerId, state, settings, updatedAt, labels }) => {
@@ -167,7 +135,7 @@ async function show(client: Client, name: string, report: CommandOutput): Promis
   const { id, agentKey, state, queued, ownerId, labels, shares, settings, forkOf, createdAt, updatedAt } = session;
   const facts: readonly (readonly [string, string | undefined])[] = [
     ['id', id],
-    ['agent', agentKey],
+    ['agent key', agentKey],
     ['name', session.name],
     ['state', queued > 0 ? `${state}, ${queued} waiting` : state],
     ['owner', ownerId],
@@ -175,8 +143,11 @@ async function show(client: Client, name: string, report: CommandOutput): Promis
     ['labels', labelsToText(labels)],
     ['shared', shares.map(shareToText).join(', ')],
     ['fork of', forkOf],
-    ['unconfirmed', session.unconfirmed && `its code reaches nothing of yours until: cella sessions confirm ${id}`],
-    ['made', formatTime(createdAt)],
+    [
+      'unconfirmed',
+      session.unconfirmed && `its code cannot use what is yours; allow it with: cella sessions confirm ${id}`,
+    ],
+    ['created', formatTime(createdAt)],
     ['settings changed', formatTime(updatedAt)],
   ];
   const width = Math.max(...facts.map(([title]) => title.length));
@@ -191,7 +162,7 @@ async function confirm(client: Client, name: string, report: CommandOutput): Pro
   if (!found.unconfirmed) {
     await report.success(
       found,
-      `${id} needs no confirmation: it is no fork of another user’s session, or was confirmed before.`,
+      `${id} needs no confirmation: it is not a fork of another user's session, or was confirmed before.`,
     );
     return Exit.ok;
   }
@@ -224,21 +195,22 @@ function labelsToText(labels: SessionInfo['labels']): string {
 const help = {
   sessions: `
 Examples:
-  $ cella sessions list                               those of the server on this machine
-  $ cella sessions list --url https://cella.example   those of another
-  $ cella sessions attach analyst                     work in one, line by line
-  $ cella sessions terminal analyst                   a shell in its sandbox
+  $ cella sessions list                               sessions of the server on the data folder
+  $ cella sessions list --url https://cella.example   sessions of another server
+  $ cella sessions attach analyst                     a Python prompt in a session
+  $ cella sessions exec analyst                       a shell in its sandbox
   $ cella sessions logs analyst --follow              what happens there, as it happens
 
-A session is named by its id or its agent key. Without --url or CELLA_URL it is the server that runs
-on the data folder, by its socket; another needs a token, in --token-file or CELLA_TOKEN.`,
+A session is named by its id or its agent key. Without --url or CELLA_URL, the commands use the server on
+the data folder, through its socket. Another server needs a token in --token-file or CELLA_TOKEN. See
+docs/server.md.`,
   list: `
 Examples:
   $ cella sessions list --label team=risk --state idle
   $ cella sessions list --json | jq -r '.sessions[].id'
 
-SETTINGS CHANGED is when the name, labels, shares or options last were, not when one was last used: \`cella ps\`
-tells how long each of your agents has been idle.`,
+SETTINGS CHANGED is when the name, labels, shares or options last changed, not when the session was last
+used. \`cella ps\` shows how long each kernel has been idle.`,
   show: `
 Examples:
   $ cella sessions show analyst
@@ -248,32 +220,33 @@ Examples:
   $ cella sessions attach analyst
   $ echo 'print(6 * 7)' | cella sessions attach analyst
 
-Leaving it, with Ctrl-D or exit, leaves the session as it is.`,
-  terminal: `
+Works like \`cella repl\`. Ctrl-D or exit leaves; the session continues.`,
+  exec: `
 Examples:
-  $ cella sessions terminal analyst
-  $ cella sessions terminal analyst -- python3 -q
+  $ cella sessions exec analyst
+  $ cella sessions exec analyst -- python3 -q
 
-It sees what the code sees: its workspace, its packages, its limits. It ends with the program there, and
-with its exit code; whatever the program has started ends with it.`,
+The program sees what the code of the session sees: workspace, packages and limits. The command exits
+with the exit code of the program. Processes that the program has started end with it.`,
   logs: `
 Examples:
   $ cella sessions logs analyst
   $ cella sessions logs analyst --after 120 --follow
-  $ cella sessions logs analyst --json | jq -c 'select(.type == "result")'`,
+  $ cella sessions logs analyst --json | jq -c 'select(.type == "result")'
+`,
   confirm: `
 Examples:
   $ cella sessions confirm my-copy
 
-A fork of another user's session holds that user's variables and code. Until you confirm it, its code reaches none of
-your tools, skills, artifacts and packages, and no agent works in it. Look at it first:
-  $ cella sessions terminal my-copy         its files, in its sandbox
+A fork of another user's session has that user's variables and code. Until you confirm it, its code cannot
+use your tools, skills, artifacts and packages, and no agent works in it. Look at it first:
+  $ cella sessions exec my-copy             its files, in its sandbox
   $ cella sessions logs my-copy             what ran in it
 
-Confirming saves its variables and starts its kernel again, in a sandbox apart from the other user's.`,
-  rm: `
+Confirming saves its variables and starts its kernel again, in a separate sandbox.`,
+  delete: `
 Examples:
-  $ cella sessions rm analyst
+  $ cella sessions delete analyst
 
-Everything of it is gone: kernel, names, workspace, events and checkpoints.`,
+Deletes the kernel, variables, workspace, events and checkpoints of the session.`,
 };

@@ -1,11 +1,10 @@
 /** `cella skills`: Python functions that agents keep for later. */
 
 import type { Command } from 'commander';
-import { eventToJson } from '../../protocol/execution-events.ts';
 import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 import type { SkillInfo, SkillParameter, SkillsApi } from '../../session/api.ts';
 import { type ArgumentType, type KnownParameter, parseArguments } from '../call-arguments.ts';
-import { printEvent, printNotices } from '../cells/event-printer.ts';
+import { CellRunner } from '../cells/cell-runner.ts';
 import { tagCell } from '../chat/shell-cell.ts';
 import { Exit, exitCodeOf, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
@@ -18,68 +17,54 @@ import type { ProgramContext } from '../program.ts';
 import {
   addNamespaceFlags,
   addSessionFlags,
-  createOutput,
   type NamespaceContext,
   type NamespaceFlags,
-  namespacesOptions,
+  namespaceRunner,
   type SessionFlags,
   sessionOptions,
 } from '../session-flags.ts';
-import { readText } from '../terminal/line-input.ts';
+import { emptyInput, readText } from '../terminal/line-input.ts';
 
-const NAME = 'the name of the skill';
+const NAME = 'name of the skill';
+
+interface CreateFlags extends NamespaceFlags {
+  readonly description?: string;
+  readonly replace?: boolean;
+}
 
 export function addSkills(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.skills);
-  const open = async (flags: NamespaceFlags) => {
-    const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { namespaces, report: createOutput(flags, context) };
-  };
-  addNamespaceFlags(
-    defineCommand(group, 'list', 'all skills, and what is wrong with files that are none', help.list),
-  ).action(async (flags: NamespaceFlags) => {
-    const { report, ...opened } = await open(flags);
-    await using namespaces = opened.namespaces;
-    done(await list(namespaces.skills, report));
-  });
-  addNamespaceFlags(defineCommand(group, 'show', 'the source of a skill, and what it takes', help.show))
+  const make = (name: string, summary: string, examples: string) =>
+    addNamespaceFlags(defineCommand(group, name, summary, examples));
+  const run = namespaceRunner(context, done);
+
+  make('list', 'list skills, and files that cannot be used as one', help.list).action((flags: NamespaceFlags) =>
+    run(flags, ({ skills }, output) => list(skills, output)),
+  );
+  make('show', 'show the source and parameters of a skill', help.show)
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: NamespaceFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await show(namespaces.skills, name, report));
-    });
-  addNamespaceFlags(defineCommand(group, 'search', 'find skills by what they are for', help.search))
-    .argument('<query...>', 'what is to be done, in plain words')
-    .option('--limit <n>', 'at most so many', parseLimit, 10)
-    .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await search(namespaces.skills, query.join(' '), flags.limit, report));
-    });
-  addNamespaceFlags(defineCommand(group, 'create', 'keep a skill; its source is checked, not run', help.create))
+    .action((name: string, flags: NamespaceFlags) => run(flags, ({ skills }, output) => show(skills, name, output)));
+  make('search', 'find skills by what they do', help.search)
+    .argument('<query...>', 'what you want to do, in plain words')
+    .option('--limit <n>', 'maximum number of results', parseLimit, 10)
+    .action((query: string[], flags: NamespaceFlags & { limit: number }) =>
+      run(flags, ({ skills }, output) => search(skills, query.join(' '), flags.limit, output)),
+    );
+  make('create', 'create a skill; its source is checked, not run', help.create)
     .argument('<name>', NAME, parseText)
     .argument('<file>', 'Python with `async def run(...)`, or - to read it from stdin', parseText)
-    .option('--description <text>', "what it is for (default: the source's own docstring)")
-    .option('--replace', 'also where there is one of that name')
-    .action(async (name: string, file: string, flags: NamespaceFlags & { description?: string; replace?: boolean }) => {
-      const source = await readText(file, {
-        stdin: context.terminal.stdin,
-        advice: 'Name a Python file, or - for stdin.',
-      });
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
+    .option('--description <text>', 'what it does (default: the docstring of the source)')
+    .option('--replace', 'replace the skill of this name, if there is one')
+    .action(async (name: string, file: string, flags: CreateFlags) => {
+      const advice = 'Name a Python file, or - for stdin.';
+      const source = await readText(file, { stdin: context.terminal.stdin, advice });
       const { description, replace = false } = flags;
       const skill = { name, source, ...(description === undefined ? {} : { description }) };
-      done(await create(namespaces.skills, skill, { replace }, report));
+      await run(flags, ({ skills }, output) => create(skills, skill, { replace }, output));
     });
-  addNamespaceFlags(defineCommand(group, 'delete', 'forget a skill', help.remove))
+  make('delete', 'delete a skill', help.delete)
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: NamespaceFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await remove(namespaces.skills, name, report));
-    });
+    .action((name: string, flags: NamespaceFlags) => run(flags, ({ skills }, output) => remove(skills, name, output)));
   addRun(group, context, done);
 }
 
@@ -90,12 +75,12 @@ interface RunFlags extends SessionFlags {
 }
 
 function addRun(group: Command, context: ProgramContext, done: Done): void {
-  addSessionFlags(defineCommand(group, 'run', "run a skill in an agent's kernel", help.run))
+  addSessionFlags(defineCommand(group, 'run', 'run a skill in the kernel of an agent key', help.run))
     .argument('<name>', NAME, parseText)
-    .argument('[arguments...]', 'its arguments, as name=value')
+    .argument('[arguments...]', 'arguments as name=value')
     .option('--args <json>', 'all arguments as one JSON object')
     .option('--timeout <seconds>', 'stop it after this long', parseSeconds)
-    .option('--json', 'print one event a line as JSON, the result last')
+    .option('--json', 'print one JSON event per line, the result last')
     .action(async (name: string, words: string[], flags: RunFlags) => {
       const session = sessionOptions(flags, context.defaults);
       const { args, timeout: timeoutMs = 0, json = false } = flags;
@@ -103,18 +88,18 @@ function addRun(group: Command, context: ProgramContext, done: Done): void {
     });
 }
 
-const columns = [{ title: 'NAME' }, { title: 'TAKES' }, { title: 'CHANGED' }, { title: 'DESCRIPTION' }];
+const columns = [{ title: 'NAME' }, { title: 'PARAMETERS' }, { title: 'UPDATED' }, { title: 'DESCRIPTION' }];
 
 export async function list(skills: SkillsApi, report: CommandOutput): Promise<number> {
   const [all, problems] = [await skills.list(), await skills.problems()];
   const facts = { skills: all, problems };
   if (all.length === 0) {
-    await report.empty(facts, 'There are no skills. `cella skills create NAME FILE` keeps one.');
+    await report.empty(facts, 'There are no skills. Create one with `cella skills create NAME FILE`.');
   } else await report.table(facts, columns, all.map(toRow));
   await report.warn(
     problems.map(({ where, line, reason }) => {
       const place = line === undefined ? where : `${where}, line ${line}`;
-      return `cella: ${escapeControls(place)} is no skill: ${escapeControls(reason)}`;
+      return `cella: ${escapeControls(place)} is not a skill: ${escapeControls(reason)}`;
     }),
   );
   return Exit.ok;
@@ -122,7 +107,8 @@ export async function list(skills: SkillsApi, report: CommandOutput): Promise<nu
 
 export async function search(skills: SkillsApi, query: string, limit: number, report: CommandOutput): Promise<number> {
   const found = await skills.search(query, { limit });
-  if (found.length === 0) await report.empty({ skills: found }, 'No skill fits. `cella skills list` shows them all.');
+  if (found.length === 0)
+    await report.empty({ skills: found }, 'No skill matches. `cella skills list` shows all of them.');
   else await report.table({ skills: found }, columns, found.map(toRow));
   return Exit.ok;
 }
@@ -137,20 +123,20 @@ export async function show(skills: SkillsApi, name: string, report: CommandOutpu
   return Exit.ok;
 }
 
-export interface SkillRequest {
+interface SkillRequest {
   readonly name: string;
   readonly source: string;
   readonly description?: string;
 }
 
-export async function create(
+async function create(
   skills: SkillsApi,
   skill: SkillRequest,
   { replace }: { readonly replace: boolean },
   report: CommandOutput,
 ): Promise<number> {
   const made = await skills.create(skill, { replace });
-  await report.success({ skill: made }, `Kept the skill ${made.name}(${parametersToText(made)}).`);
+  await report.success({ skill: made }, `Created the skill ${made.name}(${parametersToText(made)}).`);
   return Exit.ok;
 }
 
@@ -177,7 +163,7 @@ function parameterToText({ name, kind, annotation, default: preset }: SkillParam
   return annotation === undefined ? `${typed}=${preset}` : `${typed} = ${preset}`;
 }
 
-export interface SkillRunRequest {
+interface SkillRunRequest {
   readonly name: string;
   readonly words: readonly string[];
   readonly args: string | undefined;
@@ -186,23 +172,15 @@ export interface SkillRunRequest {
   readonly json: boolean;
 }
 
-export async function runSkill(request: SkillRunRequest, context: NamespaceContext): Promise<number> {
+async function runSkill(request: SkillRunRequest, context: NamespaceContext): Promise<number> {
   const { terminal } = context;
   const { name, words, args, json, timeoutMs } = request;
   await using namespaces = await context.openNamespaces(request.session);
   const skill = await namespaces.skills.get(name);
   const code = invokeCell(skill.name, parseSkillArguments(skill, words, args), words);
-  return await withSession(request.session, context, async (session) => {
-    for await (const event of session.stream(code, { timeoutMs })) {
-      if (event.type === 'input_request') await session.cancelInput(event.id, 'a skill has nobody to ask here');
-      if (json) await terminal.out(`${JSON.stringify(eventToJson(event))}\n`);
-      else {
-        if (event.type === 'result') await printNotices(terminal, event);
-        await printEvent(terminal, event);
-      }
-      if (event.type === 'result') return exitCodeOf(event);
-    }
-    throw new Error('the skill ended without a result');
+  return await withSession(request.session, context, async (session, signals) => {
+    const cells = new CellRunner({ session, terminal, signals, lines: emptyInput, json });
+    return exitCodeOf(await cells.execute(code, { timeoutMs }));
   });
 }
 
@@ -254,7 +232,7 @@ function known({ name, annotation = '' }: SkillInfo['parameters'][number]): Know
   return { name, type: types[annotation.trim()] ?? 'any' };
 }
 
-export const help = {
+const help = {
   skills: `
 Examples:
   $ cella skills create double double.py --description 'Doubles a number'
@@ -262,8 +240,8 @@ Examples:
   $ cella skills search make a number larger
   $ cella skills run double n=21
 
-A skill is Python with \`async def run(...)\`. The code of every agent of a storage can call it as
-\`skills.double(n=21)\`, and make more of them with \`skills.create\`.`,
+A skill is a Python file with \`async def run(...)\`. All agent keys of a storage share it: code calls
+it as \`skills.double(n=21)\`, and creates more with \`skills.create\`. See docs/namespaces.md.`,
   list: `
 Examples:
   $ cella skills list
@@ -271,21 +249,21 @@ Examples:
   show: `
 Examples:
   $ cella skills show double
-  $ cella skills show double > double.py      the source alone goes to stdout`,
+  $ cella skills show double > double.py      only the source goes to stdout`,
   search: `
 Examples:
   $ cella skills search fetch a web page
   $ cella skills search 'statistics of a table' --limit 3 --json
 
-The best comes first. Other words that mean the same are found too.`,
+The best match comes first. Words with the same meaning match too.`,
   create: `
 Examples:
   $ cella skills create double double.py
   $ printf 'async def run(n: int):\\n    return n * 2\\n' | cella skills create double -
   $ cella skills create double double.py --replace
 
-The source is read, and never run, when it is kept. A name is a Python name.`,
-  remove: `
+The source is parsed, and never run, when the skill is created. The name must be a Python identifier.`,
+  delete: `
 Examples:
   $ cella skills delete double`,
   run: `
@@ -294,7 +272,8 @@ Examples:
   $ cella skills run report title=Sales days=7 --agent ada --timeout 60
   $ cella skills run report --args '{"title": "Sales", "days": 7}' --json
 
-It runs in the sandboxed kernel of the agent, and its result is shown as that of \`cella run\`, with the
-same exit codes. A value is text, a number, true or false as the source says of its parameter; where
-it says nothing, JSON is taken as such and the rest as text.`,
+The skill runs in the sandboxed kernel of the agent key. Output and exit codes are those of
+\`cella run\`. Values are read by the type that the source declares for the parameter (str, int, float,
+bool, list, dict). Other values are read as JSON if they are valid JSON, and as text if not. A name
+that you give several times becomes a list.`,
 };

@@ -1,15 +1,15 @@
-/** `cella store`: what a storage holds, and copies from one storage to another. */
+/** `cella storage`: the content of a storage, and copies between storages. */
 
 import { type Command, InvalidArgumentError } from 'commander';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
 import { Exit, UsageError } from '../command-errors.ts';
-import type { CommandOutput } from '../command-output.ts';
+import { CommandOutput } from '../command-output.ts';
 import type { CopyKind, CopyNamespaces, StorageAccess, StorageTarget } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatCount, formatSize } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addNamespaceFlags, addStorageNamespaceFlags, createOutput, type NamespaceFlags } from '../session-flags.ts';
+import { addNamespaceFlags, addStorageNamespaceFlags, type NamespaceFlags } from '../session-flags.ts';
 import {
   checkSourceFolder,
   formatStorageUrl,
@@ -26,22 +26,22 @@ interface CopyFlags extends NamespaceFlags {
 }
 
 const kinds: readonly CopyKind[] = ['tools', 'skills', 'artifacts', 'deps'];
-const PLACE = 'a data folder, or redis://HOST:PORT/?prefix=PREFIX';
+const STORAGE = 'data folder, or redis://HOST:PORT/?prefix=PREFIX';
 
-export function addStore(define: DefineCommand, context: ProgramContext, done: Done): void {
-  const group = define(help.store);
-  addNamespaceFlags(defineCommand(group, 'list', 'tools, skills, artifacts and packages of a storage', help.list))
-    .argument('[storage]', `${PLACE} (default: that of --storage and --data)`, parseText)
+export function addStorage(define: DefineCommand, context: ProgramContext, done: Done): void {
+  const group = define(help.storage);
+  addNamespaceFlags(defineCommand(group, 'list', 'list tools, skills, artifacts and packages of a storage', help.list))
+    .argument('[storage]', `${STORAGE} (default: that of --storage and --data)`, parseText)
     .action(async (named: string | undefined, flags: NamespaceFlags) => {
       const place =
         named === undefined
           ? resolveTarget(flags, context.defaults)
           : parseStorageUrl(named, resolveStorage(flags, context.defaults).dataDir);
       if (named !== undefined) checkSourceFolder(place);
-      done(await list(place, context, createOutput(flags, context)));
+      done(await list(place, context, new CommandOutput(context.terminal, flags)));
     });
-  addCopy(group, context, done, 'pull', 'copy from another storage into this one', help.pull);
-  addCopy(group, context, done, 'push', 'copy from this storage into another one', help.push);
+  addCopy(group, context, done, 'pull', 'copy from another storage to this one', help.pull);
+  addCopy(group, context, done, 'push', 'copy from this storage to another one', help.push);
 }
 
 function addCopy(
@@ -54,17 +54,17 @@ function addCopy(
 ): void {
   const role = direction === 'pull' ? 'source' : 'target';
   addStorageNamespaceFlags(defineCommand(group, direction, summary, examples))
-    .argument(`<${role}>`, PLACE, parseText)
-    .argument('[names...]', 'only these; all of them where none is named')
-    .option('--only <kinds>', 'only some of tools,skills,artifacts,deps', parseKinds)
-    .option('--overwrite', 'replace what has the same name there')
+    .argument(`<${role}>`, STORAGE, parseText)
+    .argument('[names...]', 'copy only these (default: everything)')
+    .option('--only <kinds>', 'copy only some of tools,skills,artifacts,deps', parseKinds)
+    .option('--overwrite', 'replace items of the same name')
     .action(async (named: string, names: string[], flags: CopyFlags) => {
       const own = resolveStorage(flags, context.defaults);
       const other = parseStorageUrl(named, resolveDataDir(flags, context.defaults));
       const [from, to] = direction === 'pull' ? [other, own] : [own, other];
       const { only = kinds, overwrite = false } = flags;
       const request = { from, to, kinds: only, names: names.length === 0 ? undefined : names, overwrite };
-      done(await copy(request, context, createOutput(flags, context)));
+      done(await copy(request, context, new CommandOutput(context.terminal, flags)));
     });
 }
 
@@ -88,7 +88,7 @@ async function list(place: StorageTarget, stores: StorageAccess, report: Command
     ...artifacts.map(({ name, size }) => ['artifact', name, formatSize(size)]),
     ...deps.map((requirement) => ['package', requirement]),
   ];
-  if (rows.length === 0) await report.empty(facts, `There is nothing in ${formatStorageUrl(place)} yet.`);
+  if (rows.length === 0) await report.empty(facts, `${formatStorageUrl(place)} is empty.`);
   else await report.table(facts, columns, rows);
   return Exit.ok;
 }
@@ -114,19 +114,16 @@ async function copy(request: CopyRequest, stores: StorageAccess, report: Command
   const exitCode = names !== undefined && copied.length + skipped.length === 0 ? Exit.failed : Exit.ok;
   const facts = { from: formatStorageUrl(from), to: formatStorageUrl(to), copied, skipped };
   if (await report.printJson(facts)) return exitCode;
-  await report.success({}, `${countKinds(copied)} copied to ${formatStorageUrl(to)}.`);
+  await report.success({}, `Copied ${countKinds(copied)} to ${formatStorageUrl(to)}.`);
   if (skipped.length > 0) {
-    const were = skipped.length === 1 ? 'was' : 'were';
-    await report.warn([`cella: ${countKinds(skipped)} ${were} there already; --overwrite replaces what is there.`]);
+    await report.warn([`cella: Skipped ${countKinds(skipped)} that the target already has. Replace with --overwrite.`]);
   }
   const missing = (names ?? []).filter((name) => ![...copied, ...skipped].some((item) => isNamed(item, name)));
   if (missing.length > 0) {
-    await report.warn([
-      `cella: There is no ${missing.map(escapeControls).join(', no ')} in ${formatStorageUrl(from)}.`,
-    ]);
+    await report.warn([`cella: Not found in ${formatStorageUrl(from)}: ${missing.map(escapeControls).join(', ')}.`]);
   }
   if (copied.some(({ kind }) => kind === 'deps')) {
-    await report.empty({}, 'Packages are installed by `cella deps sync`, or --sync-deps.');
+    await report.empty({}, 'Install the packages with `cella deps sync`, or --sync-deps.');
   }
   return exitCode;
 }
@@ -149,36 +146,37 @@ const words: Readonly<Record<CopyKind, string>> = {
 function countKinds(items: readonly Item[]): string {
   const counts = Object.entries(Object.groupBy(items, ({ kind }) => words[kind]));
   const texts = counts.map(([word, each]) => formatCount(each?.length ?? 0, word));
-  return texts.length === 0 ? 'Nothing was' : texts.join(', ');
+  return texts.length === 0 ? 'nothing' : texts.join(', ');
 }
 
 const same = `
-What has the same name there stays as it is, and is told, unless --overwrite is given. With names, a
-command that finds none of them has the exit code 1.`;
+Items of the same name are kept and reported, unless you add --overwrite. If you name items and none of
+them is found, the exit code is 1.`;
 
 const help = {
-  store: `
+  storage: `
 Examples:
-  $ cella store list
-  $ cella store push redis://127.0.0.1:6379           from the files here to Redis
-  $ cella store pull ../other/data --only skills      from the files of another Cella
-  $ cella store push 'redis://127.0.0.1:6379/?prefix=team' --overwrite
+  $ cella storage list
+  $ cella storage push redis://127.0.0.1:6379           from the files here to Redis
+  $ cella storage pull ../other/data --only skills      from another data folder
+  $ cella storage push 'redis://127.0.0.1:6379/?prefix=team' --overwrite
 
-What is copied are tools, skills, artifacts and the list of packages. Agents and their names stay.`,
+Copies tools, skills, artifacts and the list of packages. Agent keys, their variables and checkpoints
+are not copied. See docs/storage.md.`,
   list: `
 Examples:
-  $ cella store list
-  $ cella store list 'redis://127.0.0.1:6379/?prefix=team' --json`,
+  $ cella storage list
+  $ cella storage list 'redis://127.0.0.1:6379/?prefix=team' --json`,
   pull: `
 Examples:
-  $ cella store pull redis://127.0.0.1:6379
-  $ cella store pull ../other/data --only skills,tools
-  $ cella store pull ../other/data double grep        only these
+  $ cella storage pull redis://127.0.0.1:6379
+  $ cella storage pull ../other/data --only skills,tools
+  $ cella storage pull ../other/data double grep        only these
 ${same}`,
   push: `
 Examples:
-  $ cella store push redis://127.0.0.1:6379
-  $ cella store push 'redis://127.0.0.1:6379/?prefix=team' --only artifacts --overwrite
-  $ cella store push ./backup
+  $ cella storage push redis://127.0.0.1:6379
+  $ cella storage push 'redis://127.0.0.1:6379/?prefix=team' --only artifacts --overwrite
+  $ cella storage push ./backup
 ${same}`,
 };

@@ -10,7 +10,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
 
 interface ListFlags extends JsonServerFlags {
   readonly user?: string;
@@ -26,24 +26,22 @@ const UNITS_MS = { m: 60_000, h: 3_600_000, d: 24 * 3_600_000 } as const;
 
 export function addTokens(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.tokens);
-  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
+  const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
-  const whose = (command: Command) => command.option('--user <name>', 'of another user, for administrators', parseText);
+  const addUser = (command: Command) => command.option('--user <name>', 'another user, for administrators', parseText);
 
-  whose(make('list', 'yours, without their secrets', help.list)).action(async (flags: ListFlags) =>
-    at(flags, async (client, report) => list(client, flags.user, report)),
+  addUser(make('list', 'list your tokens, without their secrets', help.list)).action((flags: ListFlags) =>
+    run(flags, (client, output) => list(client, flags.user, output)),
   );
-  whose(make('create', 'make one; it is shown this once', help.create))
-    .requiredOption('--name <name>', 'what it is for, to be told from others', parseText)
-    .addOption(new Option('--scopes <list>', `what it is for: any of ${scopes.join(', ')}`).argParser(parseScopes))
-    .addOption(new Option('--expires <time>', 'when it ends, such as 30m, 12h or 90d').argParser(parseTime))
-    .action(async (flags: CreateFlags) => at(flags, async (client, report) => create(client, flags, report)));
-  make('revoke', 'let nobody in with it any more', help.revoke)
+  addUser(make('create', 'create a token, and print it this once', help.create))
+    .requiredOption('--name <name>', 'what the token is for', parseText)
+    .addOption(new Option('--scopes <list>', `any of ${scopes.join(', ')}, separated by commas`).argParser(parseScopes))
+    .addOption(new Option('--expires <time>', 'when it expires, such as 30m, 12h or 90d').argParser(parseTime))
+    .action((flags: CreateFlags) => run(flags, (client, output) => create(client, flags, output)));
+  make('revoke', 'revoke a token', help.revoke)
     .argument('<id>', 'as `cella tokens list` shows it', parseText)
-    .action(async (id: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => revoke(client, id, report)),
-    );
+    .action((id: string, flags: JsonServerFlags) => run(flags, (client, output) => revoke(client, id, output)));
 }
 
 function parseScopes(text: string): Scope[] {
@@ -66,22 +64,13 @@ const columns: readonly Column[] = [
   { title: 'USER' },
   { title: 'NAME' },
   { title: 'SCOPES' },
-  { title: 'MADE', align: 'right' },
+  { title: 'CREATED', align: 'right' },
   { title: 'USED', align: 'right' },
-  { title: 'ENDS' },
+  { title: 'EXPIRES' },
 ];
-
-interface CreateTokenRequest {
-  readonly name: string;
-  readonly user?: string;
-  readonly scopes?: Scope[];
-  /** From now on, in milliseconds. */
-  readonly expires?: number;
-}
 
 async function list(client: Client, user: string | undefined, report: CommandOutput): Promise<number> {
   const tokens = await client.tokens.list({ user });
-  if (tokens.length === 0) await report.empty({ tokens }, 'There is no token. `cella tokens create` makes one.');
   const rows = tokens.map(({ id, userName, name, scopes, createdAt, lastUsedAt, expiresAt }) => [
     id,
     userName,
@@ -92,12 +81,13 @@ async function list(client: Client, user: string | undefined, report: CommandOut
     expiresAt === undefined ? '' : formatTime(expiresAt),
   ]);
   if (tokens.length > 0) await report.table({ tokens }, columns, rows);
+  else await report.empty({ tokens }, 'There are no tokens. Create one with `cella tokens create --name NAME`.');
   return Exit.ok;
 }
 
-/** The secret alone is on stdout, for a file or a variable. */
-async function create(client: Client, wish: CreateTokenRequest, report: CommandOutput): Promise<number> {
-  const { name, user, scopes, expires } = wish;
+/** Only the secret goes to stdout, for a file or a variable. */
+async function create(client: Client, flags: CreateFlags, report: CommandOutput): Promise<number> {
+  const { name, user, scopes, expires } = flags;
   const made = await client.tokens.create({
     name,
     ...(user === undefined ? {} : { user }),
@@ -106,15 +96,15 @@ async function create(client: Client, wish: CreateTokenRequest, report: CommandO
   });
   const { id, userName, expiresAt, scopes: allowed } = made.info;
   await report.result(made, made.token);
-  const end = expiresAt === undefined ? '' : ` until ${formatTime(expiresAt)}`;
-  const what = `It lets ${escapeControls(userName)} in${end}, to ${allowed.join(', ')}.`;
-  await report.note(`${what}\nIt is shown this once. \`cella tokens revoke ${id}\` ends it.`);
+  const end = expiresAt === undefined ? '' : ` Expires ${formatTime(expiresAt)}.`;
+  const what = `Token for ${escapeControls(userName)}. Scopes: ${allowed.join(', ')}.${end}`;
+  await report.note(`${what}\nIt is not shown again. Revoke it with \`cella tokens revoke ${id}\`.`);
   return Exit.ok;
 }
 
 async function revoke(client: Client, id: string, report: CommandOutput): Promise<number> {
   await client.tokens.revoke(id);
-  await report.success({ revoked: id }, `Revoked ${id}.`);
+  await report.success({ deleted: id }, `Revoked ${id}.`);
   return Exit.ok;
 }
 
@@ -126,11 +116,11 @@ Examples:
   $ cella tokens list
   $ cella tokens revoke k3v7q2mzp4abcdef
 
-A token is how a program gets in. It is shown once, when it is made; the server keeps no copy. They
-are those of the server on the data folder, or of --url or CELLA_URL with a token of yours.
+Programs use a token to log in to a server: the one on the data folder, or the one at --url or
+CELLA_URL. A token is printed once, when it is created; the server keeps no copy.
 
-Scopes, each with those before it: view, use, manage; and tokens, admin. What a request may do is what
-the role of the user and the scopes of the token both allow.`,
+Scopes: view, use and manage, each of which includes those before it; and tokens, admin. A request may
+do what both the role of the user and the scopes of the token allow. See docs/access.md.`,
   list: `
 Examples:
   $ cella tokens list
@@ -141,12 +131,12 @@ Examples:
   $ export CELLA_TOKEN=$(cella tokens create --name today --expires 12h)
   $ cella tokens create --name grafana --scopes view --json | jq -r .token
 
-The token alone is on stdout, what is to be known of it on stderr. Without --scopes it may do all that
-you and its user both may; without --expires it works until it is revoked. The scope use is for
-sessions that are there; the first \`cella run\` of an agent makes its own, which needs manage.`,
+The token is printed alone on stdout, details go to stderr. Without --scopes it may do what both you and
+its user may do. Without --expires it works until it is revoked. The scope use is for existing sessions;
+the first \`cella run\` of an agent key creates a session, which needs manage.`,
   revoke: `
 Examples:
   $ cella tokens revoke k3v7q2mzp4abcdef
 
-Nobody gets in with it from the next request on, nor with browser logins that were made by it.`,
+The token stops working with the next request. So do browser logins that were made with it.`,
 };

@@ -17,10 +17,9 @@ import {
   addNamespaceFlags,
   addSessionFlags,
   addToolsFlag,
-  createOutput,
   type NamespaceContext,
   type NamespaceFlags,
-  namespacesOptions,
+  namespaceRunner,
   type SessionFlags,
   sessionOptions,
 } from '../session-flags.ts';
@@ -28,56 +27,39 @@ import { openLineInput } from '../terminal/line-editor.ts';
 import { type LineSource, readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';
 
-const NAME = 'the name of the tool';
+const NAME = 'name of the tool';
 
 export function addTools(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.tools);
-  const open = async (flags: NamespaceFlags) => {
-    const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
-    return { namespaces, report: createOutput(flags, context) };
-  };
   const make = (name: string, summary: string, examples: string) =>
     addToolsFlag(addNamespaceFlags(defineCommand(group, name, summary, examples)));
-  make('list', 'all tools, and what is wrong with definitions that cannot be used', help.list).action(
-    async (flags: NamespaceFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await list(namespaces.tools, report));
-    },
+  const run = namespaceRunner(context, done);
+
+  make('list', 'list tools, and definitions that cannot be used', help.list).action((flags: NamespaceFlags) =>
+    run(flags, ({ tools }, output) => list(tools, output)),
   );
-  make('show', 'what a tool takes, and its recipes', help.show)
+  make('show', 'show the parameters and recipes of a tool', help.show)
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: NamespaceFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await show(namespaces.tools, name, report));
-    });
-  make('search', 'find tools by what they are for', help.search)
-    .argument('<query...>', 'what is to be done, in plain words')
-    .option('--limit <n>', 'at most so many', parseLimit, 10)
-    .action(async (query: string[], flags: NamespaceFlags & { limit: number }) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await search(namespaces.tools, query.join(' '), flags.limit, report));
-    });
-  make('add', 'check a definition and keep it in the storage', help.add)
-    .argument('<file>', 'the definition in YAML, or - to read it from stdin', parseText)
-    .option('--replace', 'also where there is one of that name')
+    .action((name: string, flags: NamespaceFlags) => run(flags, ({ tools }, output) => show(tools, name, output)));
+  make('search', 'find tools by what they do', help.search)
+    .argument('<query...>', 'what you want to do, in plain words')
+    .option('--limit <n>', 'maximum number of results', parseLimit, 10)
+    .action((query: string[], flags: NamespaceFlags & { limit: number }) =>
+      run(flags, ({ tools }, output) => search(tools, query.join(' '), flags.limit, output)),
+    );
+  make('create', 'check a definition and add it to the storage', help.create)
+    .argument('<file>', 'definition in YAML, or - to read it from stdin', parseText)
+    .option('--replace', 'replace the tool of this name, if there is one')
     .action(async (file: string, flags: NamespaceFlags & { replace?: boolean }) => {
       const advice = 'Name a YAML file, or - for stdin.';
       const yaml = await readText(file, { stdin: context.terminal.stdin, advice });
       const where = file === '-' ? 'the definition on stdin' : file;
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await add(namespaces.tools, yaml, { replace: flags.replace === true, where }, report));
+      const options = { replace: flags.replace === true, where };
+      await run(flags, ({ tools }, output) => create(tools, yaml, options, output));
     });
-  make('remove', 'take a definition out of the storage', help.remove)
+  make('delete', 'delete a definition from the storage', help.delete)
     .argument('<name>', NAME, parseText)
-    .action(async (name: string, flags: NamespaceFlags) => {
-      const { report, ...opened } = await open(flags);
-      await using namespaces = opened.namespaces;
-      done(await remove(namespaces.tools, name, report));
-    });
+    .action((name: string, flags: NamespaceFlags) => run(flags, ({ tools }, output) => remove(tools, name, output)));
   addCall(group, context, done);
 }
 
@@ -88,11 +70,11 @@ interface CallFlags extends SessionFlags {
 }
 
 function addCall(group: Command, context: ProgramContext, done: Done): void {
-  addSessionFlags(defineCommand(group, 'call', "call a tool in an agent's sandbox", help.call))
-    .argument('<name>', 'the name of the tool, or NAME.RECIPE', parseText)
-    .argument('[arguments...]', 'its arguments, as name=value; those without a name are given by place')
+  addSessionFlags(defineCommand(group, 'call', 'call a tool in the sandbox of an agent key', help.call))
+    .argument('<name>', 'name of the tool, or NAME.RECIPE', parseText)
+    .argument('[arguments...]', 'arguments as name=value; values without a name are positional')
     .option('--args <json>', 'all arguments as one JSON object')
-    .option('--approve', 'run it without asking where it requires approval')
+    .option('--approve', 'run it without asking, if it requires approval')
     .option('--json', 'print the result as JSON')
     .action(async (callee: string, words: string[], flags: CallFlags) => {
       const session = sessionOptions(flags, context.defaults);
@@ -106,7 +88,7 @@ const columns = [
   { title: 'KIND' },
   { title: 'RUNS' },
   { title: 'RECIPES' },
-  { title: 'ASKS' },
+  { title: 'APPROVAL' },
   { title: 'DESCRIPTION' },
 ];
 
@@ -114,7 +96,10 @@ export async function list(tools: ToolsApi, report: CommandOutput): Promise<numb
   const [all, problems] = [await tools.list(), await tools.problems()];
   const facts = { tools: all, problems };
   if (all.length === 0) {
-    await report.empty(facts, 'There are no tools. `cella tools add FILE.yaml` adds one, --tools DIR names a folder.');
+    await report.empty(
+      facts,
+      'There are no tools. Create one with `cella tools create FILE.yaml`, or name a folder with --tools DIR.',
+    );
   } else await report.table(facts, columns, all.map(toRow));
   await report.warn(problems.map(({ message }) => `cella: ${escapeControls(message)}`));
   return Exit.ok;
@@ -122,7 +107,8 @@ export async function list(tools: ToolsApi, report: CommandOutput): Promise<numb
 
 export async function search(tools: ToolsApi, query: string, limit: number, report: CommandOutput): Promise<number> {
   const found = await tools.search(query, { limit });
-  if (found.length === 0) await report.empty({ tools: found }, 'No tool fits. `cella tools list` shows them all.');
+  if (found.length === 0)
+    await report.empty({ tools: found }, 'No tool matches. `cella tools list` shows all of them.');
   else await report.table({ tools: found }, columns, found.map(toRow));
   return Exit.ok;
 }
@@ -134,7 +120,7 @@ export async function show(tools: ToolsApi, name: string, report: CommandOutput)
   await terminal.outLines(howToCall(tool), 'bold');
   const facts = [
     tool.description === '' ? [] : [paragraph(tool.description)],
-    [`${tool.kind}, runs ${placeOf(tool)}${tool.requires_approval ? ', asks a person first' : ''}`],
+    [`${tool.kind}, runs ${placeOf(tool)}${tool.requires_approval ? ', requires approval' : ''}`],
     tool.tags.length === 0 ? [] : [`tags: ${tool.tags.map(escapeControls).join(', ')}`],
   ].flat();
   await terminal.outLines(facts.join('\n'));
@@ -149,24 +135,24 @@ export async function show(tools: ToolsApi, name: string, report: CommandOutput)
   return Exit.ok;
 }
 
-export async function add(
+async function create(
   tools: ToolsApi,
   yaml: string,
   options: { readonly replace: boolean; readonly where: string },
   report: CommandOutput,
 ): Promise<number> {
   const tool = await tools.add(yaml, options);
-  await report.success({ tool }, `Added the tool ${howToCall(tool)}.`);
+  await report.success({ tool }, `Created the tool ${howToCall(tool)}.`);
   return Exit.ok;
 }
 
-export async function remove(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
+async function remove(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
   if (!(await tools.remove(name))) {
     const known = (await tools.list()).some((tool) => tool.name === name);
-    const why = known ? ' It lies in a folder, so delete its file there.' : '';
+    const why = known ? ' It is defined in a folder of --tools: delete its file there.' : '';
     throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}.${why}`);
   }
-  await report.success({ removed: name }, `Removed the tool ${escapeControls(name)}.`);
+  await report.success({ deleted: name }, `Deleted the tool ${escapeControls(name)}.`);
   return Exit.ok;
 }
 
@@ -268,25 +254,26 @@ function resultToText(result: PyValue): string {
   return JSON.stringify(valueToJson(result), undefined, 2);
 }
 
-export const help = {
+const help = {
   tools: `
 Examples:
-  $ cella tools add grep.yaml
+  $ cella tools create grep.yaml
   $ cella tools list
   $ cella tools show grep
   $ cella tools call grep TODO notes.txt
   $ cella tools call grep.count TODO notes.txt
 
-A tool is described in YAML: a program, an MCP server or an HTTP request; \`cella tools add --help\`
-shows one. The code of every agent of a storage can call it as \`tools.grep("TODO", "notes.txt")\`.
---tools DIR, or CELLA_TOOLS, names folders with more definitions.`,
+A tool is a program, an MCP server or an HTTP request, described in YAML. \`cella tools create --help\`
+shows an example. All agent keys of a storage share it: code calls it as
+\`tools.grep("TODO", "notes.txt")\`. --tools DIR, or CELLA_TOOLS, adds folders with more definitions.
+See docs/tools.md.`,
   list: `
 Examples:
   $ cella tools list
   $ cella tools list --tools ./tools
   $ cella tools list --json | jq -r '.tools[].name'
 
-A definition that cannot be used is told with its file and line; the others still work.`,
+If a definition cannot be used, its file and line are printed. The other tools still work.`,
   show: `
 Examples:
   $ cella tools show grep
@@ -295,11 +282,11 @@ Examples:
 Examples:
   $ cella tools search find text in files
   $ cella tools search weather --limit 3 --json`,
-  add: `
+  create: `
 Examples:
-  $ cella tools add grep.yaml
-  $ cella tools add - < grep.yaml
-  $ cella tools add grep.yaml --replace
+  $ cella tools create grep.yaml
+  $ cella tools create - < grep.yaml
+  $ cella tools create grep.yaml --replace
 
   # grep.yaml
   name: grep
@@ -313,20 +300,20 @@ Examples:
       - { name: file, required: true }
   recipes:
     count: { preset: { count: true } }`,
-  remove: `
+  delete: `
 Examples:
-  $ cella tools remove grep
+  $ cella tools delete grep
 
-A tool in a folder of --tools stays; delete its file there.`,
+To delete a tool of a --tools folder, delete its file.`,
   call: `
 Examples:
   $ cella tools call grep TODO notes.txt
-  $ cella tools call grep.count pattern=TODO file=notes.txt      with the grep of \`tools add --help\`
+  $ cella tools call grep.count pattern=TODO file=notes.txt      the grep of \`tools create --help\`
   $ cella tools call weather --args '{"city": "Oslo", "days": 3}' --json
   $ cella tools call deploy target=test --approve
 
-A program runs in the sandbox and workspace of the agent, unless its definition says
-\`runs_on: host\`. Values are checked against the types of the definition. A tool that requires
-approval is shown and asked about; where there is no terminal to ask at it is refused without
+A program runs in the sandbox and workspace of the agent key, unless its definition says
+\`runs_on: host\`. Values are checked against the types in the definition. If the tool requires
+approval, the call is shown and you are asked. Without a terminal it is refused, unless you add
 --approve.`,
 };

@@ -10,7 +10,8 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, type RunAtServer, runAtServer } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
+import { confirm } from '../terminal/prompts.ts';
 
 interface UserFlags extends JsonServerFlags, QuotaFlags {
   readonly role?: Role;
@@ -18,56 +19,58 @@ interface UserFlags extends JsonServerFlags, QuotaFlags {
 
 export function addUsers(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.users);
-  const at: RunAtServer = async (flags, work) => done(await runAtServer(flags, context, work));
+  const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
     addJsonServerFlags(defineCommand(group, name, summary, text));
-  const named = (command: Command) => command.argument('<user>', 'its name or id', parseText);
+  const makeForUser = (name: string, summary: string, text: string) =>
+    make(name, summary, text).argument('<user>', 'name or id of the user', parseText);
 
-  make('list', 'all of them, by name', help.list).action(async (flags: JsonServerFlags) =>
-    at(flags, async (client, report) => list(client, report)),
+  make('list', 'list users by name', help.list).action((flags: JsonServerFlags) => run(flags, list));
+  makeForUser('show', 'show a user with role and quotas', help.show).action((name: string, flags: JsonServerFlags) =>
+    run(flags, (client, output) => show(client, name, output)),
   );
-  named(make('show', 'what is known of one', help.show)).action(async (name: string, flags: JsonServerFlags) =>
-    at(flags, async (client, report) => show(client, name, report)),
-  );
-  withUserFlags(make('add', 'make one', help.add))
+  withUserFlags(make('create', 'create a user', help.create))
     .argument('<name>', 'of a-z, 0-9, . _ @ and -', parseText)
-    .action(async (name: string, flags: UserFlags) =>
-      at(flags, async (client, report) => add(client, name, flags, report)),
+    .action((name: string, flags: UserFlags) => run(flags, (client, output) => create(client, name, flags, output)));
+  withUserFlags(makeForUser('update', 'change the role or quotas of a user', help.update)).action(
+    (name: string, flags: UserFlags) => run(flags, (client, output) => update(client, name, flags, output)),
+  );
+  makeForUser('disable', 'block a user; everything is kept', help.disable).action(
+    (name: string, flags: JsonServerFlags) => run(flags, (client, output) => setDisabled(client, name, true, output)),
+  );
+  makeForUser('enable', 'let a disabled user in again', help.enable).action((name: string, flags: JsonServerFlags) =>
+    run(flags, (client, output) => setDisabled(client, name, false, output)),
+  );
+  makeForUser('delete', 'delete a user with sessions, files and tokens', help.delete)
+    .option('-y, --yes', 'do not ask')
+    .action((name: string, flags: JsonServerFlags & { yes?: boolean }) =>
+      run(flags, (client, output) => remove(client, { name, confirmed: flags.yes === true }, output)),
     );
-  named(withUserFlags(make('set', 'change the role or the quotas of one', help.set))).action(
-    async (name: string, flags: UserFlags) => at(flags, async (client, report) => set(client, name, flags, report)),
-  );
-  named(make('disable', 'keep one out, with all that it has', help.disable)).action(
-    async (name: string, flags: JsonServerFlags) =>
-      at(flags, async (client, report) => turn(client, name, 'disable', report)),
-  );
-  named(make('enable', 'let one in again', help.enable)).action(async (name: string, flags: JsonServerFlags) =>
-    at(flags, async (client, report) => turn(client, name, 'enable', report)),
-  );
-  named(make('remove', 'delete one with all that it has', help.remove)).action(
-    async (name: string, flags: JsonServerFlags) => at(flags, async (client, report) => remove(client, name, report)),
-  );
-  make('login', 'make a link for a browser to log in with, once', help.login)
-    .argument('[user]', 'its name or id (default: yourself)', parseText)
-    .action(async (name: string | undefined, flags: JsonServerFlags) =>
-      at(flags, async (client, report, url) => login(client, name, await url(), report)),
+  make('login', 'print a link that logs a browser in, once', help.login)
+    .argument('[user]', 'name or id of the user (default: yourself)', parseText)
+    .action((name: string | undefined, flags: JsonServerFlags) =>
+      run(flags, async (client, output) => {
+        const { resolveServerUrl } = await import('../backend/find-server.ts');
+        const url = resolveServerUrl(flags, context.defaults) ?? (await client.server.status()).url;
+        return await login(client, name, url, output);
+      }),
     );
-  named(make('logout', 'end all browser logins of one', help.logout)).action(
-    async (name: string, flags: JsonServerFlags) => at(flags, async (client, report) => logout(client, name, report)),
+  makeForUser('logout', 'end all browser logins of a user', help.logout).action(
+    (name: string, flags: JsonServerFlags) => run(flags, (client, output) => logout(client, name, output)),
   );
 }
 
 function withUserFlags(command: Command): Command {
   const quota = (flag: string, about: string) => new Option(flag, `${about}, or none`).argParser(parseQuota);
   return command
-    .addOption(new Option('--role <role>', 'what it may do (default of a new one: member)').choices(roles))
-    .addOption(quota('--sessions <n>', 'sessions'))
-    .addOption(quota('--kernels <n>', 'live kernels'))
-    .addOption(quota('--memory <mb>', 'the memory limits of these together'))
-    .addOption(quota('--executions <n>', 'executions a minute'))
+    .addOption(new Option('--role <role>', 'what the user may do (default for a new user: member)').choices(roles))
+    .addOption(quota('--sessions <n>', 'maximum number of sessions'))
+    .addOption(quota('--kernels <n>', 'maximum number of live kernels'))
+    .addOption(quota('--memory <mb>', 'sum of the memory limits of live kernels'))
+    .addOption(quota('--executions <n>', 'executions per minute'))
     .addOption(quota('--storage <mb>', 'workspaces, events, outputs, checkpoints, conversations, artifacts and skills'))
-    .addOption(quota('--model-usd <usd>', 'USD a day for models'))
-    .addOption(quota('--model-tokens <n>', 'tokens of models a day'));
+    .addOption(quota('--model-usd <usd>', 'USD per day for models'))
+    .addOption(quota('--model-tokens <n>', 'model tokens per day'));
 }
 
 function parseQuota(text: string): number | 'none' {
@@ -81,13 +84,9 @@ const columns: readonly Column[] = [
   { title: 'NAME' },
   { title: 'ROLE' },
   { title: 'STATE' },
-  { title: 'MADE', align: 'right' },
+  { title: 'CREATED', align: 'right' },
   { title: 'QUOTAS' },
 ];
-
-interface UserChange extends QuotaFlags {
-  readonly role?: Role;
-}
 
 async function list(client: Client, report: CommandOutput): Promise<number> {
   const users: User[] = [];
@@ -109,23 +108,23 @@ async function show(client: Client, name: string, report: CommandOutput): Promis
   return Exit.ok;
 }
 
-async function add(client: Client, name: string, flags: UserChange, report: CommandOutput): Promise<number> {
+async function create(client: Client, name: string, flags: UserFlags, report: CommandOutput): Promise<number> {
   const { role } = flags;
   const quotas = quotasOf(flags);
   const user = await client.users.create({ name, ...(role ? { role } : {}), ...(quotas ? { quotas } : {}) });
-  const next = `\`cella users login ${user.name}\` makes a link for it, \`cella tokens create --user ${user.name} --name NAME\` a token.`;
-  await report.success(user, `Made ${user.name}, a ${user.role}.\n${next}`);
+  const next = `\`cella users login ${user.name}\` prints a login link, \`cella tokens create --user ${user.name} --name NAME\` a token.`;
+  await report.success(user, `Created ${user.name} (${user.role}).\n${next}`);
   return Exit.ok;
 }
 
-async function set(client: Client, name: string, flags: UserChange, report: CommandOutput): Promise<number> {
+async function update(client: Client, name: string, flags: UserFlags, report: CommandOutput): Promise<number> {
   const { role } = flags;
   const { quotas: before, id } = await client.users.get(name);
   const quotas = quotasOf(flags, before);
   if (role === undefined && quotas === undefined) {
     throw new UsageError(
-      'There is nothing to change.',
-      'Give --role, --sessions, --kernels, --memory, --executions or --storage.',
+      'Nothing to change.',
+      'Give --role, --sessions, --kernels, --memory, --executions, --storage, --model-usd or --model-tokens.',
     );
   }
   const user = await client.users.update(id, { ...(role ? { role } : {}), ...(quotas ? { quotas } : {}) });
@@ -133,32 +132,40 @@ async function set(client: Client, name: string, flags: UserChange, report: Comm
   return Exit.ok;
 }
 
-async function turn(client: Client, name: string, verb: 'disable' | 'enable', report: CommandOutput): Promise<number> {
-  const user = await client.users.update(name, { disabled: verb === 'disable' });
-  await report.success(user, `${user.name} is ${verb}d.`);
+async function setDisabled(client: Client, name: string, disabled: boolean, report: CommandOutput): Promise<number> {
+  const user = await client.users.update(name, { disabled });
+  await report.success(user, `${user.name} is ${disabled ? 'disabled' : 'enabled'}.`);
   return Exit.ok;
 }
 
-async function remove(client: Client, name: string, report: CommandOutput): Promise<number> {
+async function remove(
+  client: Client,
+  { name, confirmed }: { readonly name: string; readonly confirmed: boolean },
+  report: CommandOutput,
+): Promise<number> {
   const { id, name: called } = await client.users.get(name);
+  const question = `Delete ${called} with all sessions, files and tokens? This cannot be undone.`;
+  if (!confirmed && !(await confirm(report.terminal, question))) return Exit.failed;
   await client.users.delete(id);
-  await report.success({ deleted: id, name: called }, `Removed ${called} with its sessions and tokens.`);
+  await report.success({ deleted: id, name: called }, `Deleted ${called} with all sessions, files and tokens.`);
   return Exit.ok;
 }
 
 async function logout(client: Client, name: string, report: CommandOutput): Promise<number> {
   const { id, name: called } = await client.users.get(name);
   await client.users.logout(called);
-  await report.success({ loggedOut: id, name: called }, `All logins of ${called} have ended.`);
+  await report.success({ loggedOut: id, name: called }, `Ended all browser logins of ${called}.`);
   return Exit.ok;
 }
 
-/** The link alone is on stdout. */
+/** Only the link goes to stdout. */
 async function login(client: Client, name: string | undefined, url: string, report: CommandOutput): Promise<number> {
   const { path, expiresAt } = await client.users.loginCode(name);
   const link = new URL(path, url).href;
   await report.result({ url: link, expiresAt }, link);
-  await report.note(`It logs ${escapeControls(name ?? client.me.userName)} in, once, until ${formatTime(expiresAt)}.`);
+  await report.note(
+    `Logs ${escapeControls(name ?? client.me.userName)} in. Works once, until ${formatTime(expiresAt)}.`,
+  );
   return Exit.ok;
 }
 
@@ -168,8 +175,8 @@ function linesOf({ id, name, role, disabled, quotas, createdAt }: User): string[
     ['id', id],
     ['role', role],
     ['state', disabled ? 'disabled' : 'enabled'],
-    ['quotas', quotasToText(quotas) || 'none of its own'],
-    ['made', formatTime(createdAt)],
+    ['quotas', quotasToText(quotas) || 'those of the server'],
+    ['created', formatTime(createdAt)],
   ];
   return facts.map(([title, text]) => `${title.padEnd(7)} ${escapeControls(text)}`);
 }
@@ -187,7 +194,7 @@ interface QuotaFlags {
 
 const MB = 1024 * 1024;
 
-/** Those before with the changes that the flags say; undefined where they say none. */
+/** The quotas before with the changes of the flags; undefined if the flags change none. */
 function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
   const { sessions, kernels, memory, executions, storage, modelUsd, modelTokens } = flags;
   const given = [sessions, kernels, memory, executions, storage, modelUsd, modelTokens];
@@ -215,27 +222,27 @@ function quotasToText(quotas: Quotas): string {
     ...(sessions === undefined ? [] : [`${sessions} sessions`]),
     ...(liveKernels === undefined ? [] : [`${liveKernels} kernels`]),
     ...(memoryMb === undefined ? [] : [`${memoryMb} MB of memory`]),
-    ...(executionsPerMinute === undefined ? [] : [`${executionsPerMinute} executions a minute`]),
+    ...(executionsPerMinute === undefined ? [] : [`${executionsPerMinute} executions per minute`]),
     ...(storageBytes === undefined ? [] : [`${Math.round(storageBytes / MB)} MB of storage`]),
-    ...(modelUsdPerDay === undefined ? [] : [`${modelUsdPerDay} USD a day for models`]),
-    ...(modelTokensPerDay === undefined ? [] : [`${modelTokensPerDay} tokens a day`]),
+    ...(modelUsdPerDay === undefined ? [] : [`${modelUsdPerDay} USD per day for models`]),
+    ...(modelTokensPerDay === undefined ? [] : [`${modelTokensPerDay} model tokens per day`]),
   ].join(', ');
 }
 
 const help = {
   users: `
 Examples:
-  $ cella users add ada --role member      a user; \`cella users login ada\` gives a link for it
-  $ cella users list                       all of them
-  $ cella users set ada --kernels 4        at most four live kernels
-  $ cella users disable ada                out with the next request; everything is kept
-  $ cella users remove ada                 gone, with sessions, tokens and logins
+  $ cella users create ada                 \`cella users login ada\` then prints a login link
+  $ cella users list
+  $ cella users update ada --kernels 4     at most four live kernels
+  $ cella users disable ada                blocked from the next request on; everything is kept
+  $ cella users delete ada                 deleted, with sessions, files and tokens
 
-They are those of a server: the one on the data folder, by its socket, or that of --url or CELLA_URL
-with an administrator's token in --token-file or CELLA_TOKEN. \`cella serve --detach\` starts one.
+These are the users of a server: the one on the data folder, or the one at --url or CELLA_URL with an
+administrator's token in --token-file or CELLA_TOKEN. \`cella serve --detach\` starts one.
 
-Roles: a viewer looks at what is shared with it, a member makes sessions of its own, an admin does
-everything. docs/access.md tells the rest.`,
+Roles: a viewer sees what is shared with it, a member creates sessions, an admin may do everything.
+See docs/access.md.`,
   list: `
 Examples:
   $ cella users list
@@ -244,46 +251,47 @@ Examples:
 Examples:
   $ cella users show ada
   $ cella users show ada --json | jq .quotas`,
-  add: `
+  create: `
 Examples:
-  $ cella users add ada
-  $ cella users add ci-bot --role member --kernels 2 --executions 60
-  $ cella users add boss@example.org --role admin
+  $ cella users create ada
+  $ cella users create ci-bot --role member --kernels 2 --executions 60
+  $ cella users create boss@example.org --role admin
 
-A user has no password. It gets in with a link of \`cella users login\`, or with a token of
+Users have no password. They log in with a link of \`cella users login\`, or use a token of
 \`cella tokens create --user NAME --name laptop\`.`,
-  set: `
+  update: `
 Examples:
-  $ cella users set ada --role admin
-  $ cella users set ada --memory 4096 --storage none
+  $ cella users update ada --role admin
+  $ cella users update ada --memory 4096 --storage none
 
-A quota that is \`none\` is taken away: then the server's own holds, if it has one. What is not named
-stays as it is. Everything holds from the next request on.`,
+\`none\` removes a quota; the default of the server then applies, if it has one. What you do not name
+stays as it is. Changes apply from the next request on.`,
   disable: `
 Examples:
   $ cella users disable ada
 
-Nobody gets in as this user from the next request on. Sessions, tokens and files stay, and are there
-again after \`cella users enable\`.`,
+Blocks the user from the next request on. Sessions, tokens and files are kept. Undo it with
+\`cella users enable\`.`,
   enable: `
 Examples:
   $ cella users enable ada`,
-  remove: `
+  delete: `
 Examples:
-  $ cella users remove ada
+  $ cella users delete ada
+  $ cella users delete ada --yes        without a question, for scripts
 
-Everything of the user is gone: sessions with their files, tokens, logins. \`cella users disable\`
-keeps them.`,
+Deletes the user with all sessions, files, tokens and logins. You are asked first; without a terminal,
+--yes is required. \`cella users disable\` blocks a user and keeps everything.`,
   login: `
 Examples:
   $ cella users login ada            a link for another user, for administrators
-  $ cella users login                one for yourself
+  $ cella users login                a link for yourself
 
 The link works once, for 15 minutes, and logs a browser in for seven days.`,
   logout: `
 Examples:
   $ cella users logout ada
 
-Ends every browser login of the user at the next request, and login links that nobody has used yet.
-Tokens stay: \`cella tokens revoke\` ends those.`,
+Ends every browser login of the user at the next request, and unused login links. Tokens keep working:
+revoke them with \`cella tokens revoke\`.`,
 };

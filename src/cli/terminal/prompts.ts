@@ -1,8 +1,9 @@
-/** Questions of running code to the person at the terminal: input(), getpass(), and approval of tools. */
+/** Questions to the person at the terminal: input() and getpass() of running code, approval of tools, confirmations. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { InputRequestEvent } from '../../protocol/execution-events.ts';
 import type { ApprovalRequest, SessionApi } from '../../session/api.ts';
+import { UsageError } from '../command-errors.ts';
 import type { OpenOptions } from '../context.ts';
 import { escapeControls } from '../format.ts';
 import type { InputLine, LineSource } from './line-input.ts';
@@ -84,7 +85,7 @@ export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): 
       await screen.errLines(`  ${summary.split('\n').map(escapeControls).join('\n  ')}`, 'bold');
       return await source.read({ prompt: 'Allow it? [y/N] ', ignoreTypeahead: true, signal });
     });
-    return line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text);
+    return isYes(line);
   };
   return async (request) => {
     // One question at a time: several tools may be called at once.
@@ -92,6 +93,24 @@ export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): 
     before = answer.catch(() => {});
     return await answer;
   };
+}
+
+/** Anything but a clear yes means no. */
+export function isYes(line: InputLine): boolean {
+  return line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text);
+}
+
+/** Asks before something that cannot be undone. If nobody can be asked, the command needs --yes. */
+export async function confirm(terminal: Terminal, question: string): Promise<boolean> {
+  if (!terminal.interactive)
+    throw new UsageError('There is no terminal to ask at.', 'Add --yes to do it without a question.');
+  const { openLineInput } = await import('./line-editor.ts');
+  const lines = openLineInput(terminal, () => {});
+  try {
+    return isYes(await lines.read({ prompt: `${question} [y/N] `, ignoreTypeahead: true }));
+  } finally {
+    lines.close();
+  }
 }
 
 interface PromptHooksOptions {

@@ -17,7 +17,7 @@ import { DEFAULT_IMAGE } from './image-names.ts';
 import { forgetUnused, imageFacts } from './image-python.ts';
 
 export interface ContainerConfig {
-  /** Its name; without one, the image that `cella image build` makes. */
+  /** Its name; without one, the image that `cella images build` makes. */
   readonly image: string | undefined;
   /** The engine's address; without one it is looked for. */
   readonly engine: string | undefined;

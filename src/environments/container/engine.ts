@@ -170,7 +170,7 @@ export function engineError(error: unknown, { address, what, image }: FailedCall
 }
 
 export function imageNotFound(image: string, cause?: unknown): CellaError {
-  const way = image === DEFAULT_IMAGE ? '`cella image build` makes it' : `\`docker pull ${image}\` fetches it`;
+  const way = image === DEFAULT_IMAGE ? '`cella images build` makes it' : `\`docker pull ${image}\` fetches it`;
   const message = `There is no image ${image} on this machine: ${way}. Nothing is pulled by itself.`;
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }

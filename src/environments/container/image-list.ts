@@ -64,6 +64,6 @@ function isNotFound(error: unknown): boolean {
 }
 
 function unlisted(image: string, cause: unknown): CellaError {
-  const message = `There is no image ${image} on this machine: \`cella image list\` shows those that Cella has made.`;
+  const message = `There is no image ${image} on this machine: \`cella images list\` shows those that Cella has made.`;
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }

@@ -1,4 +1,4 @@
-/** Names and labels of the images that `cella image build` makes. */
+/** Names and labels of the images that `cella images build` makes. */
 
 import { z } from 'zod';
 

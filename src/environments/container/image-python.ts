@@ -89,7 +89,7 @@ export async function imageFacts(
 
 type FoundImage = Pick<ImageFacts, 'id' | 'volumes'>;
 
-/** Of the default image without a name. A name that `cella image build` was given stands for what it made of it. */
+/** Of the default image without a name. A name that `cella images build` was given stands for what it made of it. */
 export async function findImage(engine: Engine, name?: string, signal?: AbortSignal): Promise<FoundImage> {
   const image = name ?? DEFAULT_IMAGE;
   if (!isReference(image))

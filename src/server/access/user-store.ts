@@ -122,7 +122,7 @@ function isNamed({ id }: User, nameOrId: string): boolean {
 
 function notFound(nameOrId: string): CellaError {
   return new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(nameOrId.slice(0, 100))}.`, {
-    advice: 'See them with `cella users list`, or GET /v1/users; `cella users add` makes one.',
+    advice: 'See them with `cella users list`, or GET /v1/users; `cella users create` makes one.',
   });
 }
 

@@ -40,7 +40,7 @@ const ofDay: BudgetText = {
   who: 'This user',
   when: ' a day',
   advice:
-    'Wait for the next day (UTC), or ask an admin for more: `cella users set NAME` with --model-usd or --model-tokens.',
+    'Wait for the next day (UTC), or ask an admin for more: `cella users update NAME` with --model-usd or --model-tokens.',
 };
 
 export function checkModel({ allows }: ModelPolicy, provider: Provider, model: string | undefined): void {

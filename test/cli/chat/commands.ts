@@ -17,7 +17,7 @@ export function chatCommands({ chat, send }: Chats): void {
       expect(out).toMatch(/^NAME +TYPE +LENGTH +SIZE +VALUE\n/);
       expect(out).toMatch(/\nx +list +3 .* \[1, 2, 3\]\n名 +str +2 .* '日本'\n/);
       expect(out).toMatch(/\ne .*\\u\{1b\}\[31m\n/);
-      expect((await chat('/vars')).err).toContain('There are no names yet');
+      expect((await chat('/vars')).err).toContain('There are no variables');
     });
 
     it('show the last cells, as they were typed', async () => {
@@ -35,7 +35,7 @@ export function chatCommands({ chat, send }: Chats): void {
       );
       const all = '1   x = 1\n2   /sh echo "a  b"\n4 ! 1 / 0\n5   if x:\n        x = 2\n';
       expect(out).toBe(`a  b\n/agent/workspace\n${all}(3 before these: /history 4)\n5   if x:\n        x = 2\n`);
-      expect((await chat('/history', '/history x')).err).toMatch(/Nothing has run yet[\s\S]*is no number/);
+      expect((await chat('/history', '/history x')).err).toMatch(/Nothing has run yet[\s\S]*is not a number/);
     });
 
     it('tell all commands, and more about one', async () => {
@@ -43,7 +43,7 @@ export function chatCommands({ chat, send }: Chats): void {
       for (const name of ['py', 'sh', 'cwd', 'vars', 'undo', 'checkpoint', 'restore', 'fork', 'history', 'quit']) {
         expect(out).toContain(`\n/${name}`.slice(name === 'py' ? 1 : 0));
       }
-      expect(out).toMatch(/shown and confirmed first[\s\S]*A \/sh is a cell too/);
+      expect(out).toMatch(/You confirm it first[\s\S]*A \/sh is a cell too/);
       expect((await chat('/help nothing')).err).toContain('There is no command /nothing');
     });
 
@@ -79,7 +79,7 @@ export function chatCommands({ chat, send }: Chats): void {
         {
           type: 'reply',
           command: 'chat',
-          agent: expect.stringMatching(/^chat-[0-9a-f]{8}$/),
+          agentKey: expect.stringMatching(/^chat-[0-9a-f]{8}$/),
           kept: false,
           executor: 'subprocess',
           capabilities: expect.objectContaining({ trueRollback: true, liveFork: true }),

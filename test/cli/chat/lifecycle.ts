@@ -64,7 +64,7 @@ export function chatLife({ cella, send, open, leave }: Chats): void {
       expect(left(before)).toEqual([]);
       expect(readdirSync(cella().temporary)).toEqual([]);
       expect(agents(cella())).toEqual([]);
-      expect(JSON.parse((await cella().run(['ps', '--json'])).out).agents).toEqual([]);
+      expect(JSON.parse((await cella().run(['ps', '--json'])).out).kernels).toEqual([]);
     });
 
     it.each(['SIGTERM', 'SIGHUP'] as const)('leaves nothing behind when it is ended by %s', async (signal) => {

@@ -48,7 +48,7 @@ export function chatPython({ chat, sendHere }: Chats): void {
         '/py 2',
       );
       expect([code, out]).toEqual([0, '1\n2\n']);
-      expect(err).toMatch(/asked to exit with 3[\s\S]*exit code 4[\s\S]*a fresh kernel/);
+      expect(err).toMatch(/called sys\.exit\(3\)[\s\S]*exit code 4[\s\S]*a new kernel/);
     });
 
     it('takes the answers to input() from the next lines', async () => {
@@ -92,7 +92,7 @@ export function chatPython({ chat, sendHere }: Chats): void {
     it('have nobody to answer them yet, and say how to run Python', async () => {
       const { code, out, err } = await chat('hello', '', '   ', '/py 1', 'x = 1');
       expect([code, out]).toEqual([1, '1\n']);
-      expect(err.match(/No coding agent takes part in this chat yet.\n.*\/py CODE/g)).toHaveLength(2);
+      expect(err.match(/No coding agent is chosen.\n.*\/py CODE/g)).toHaveLength(2);
     });
 
     it('are Python with --auto-py, commands besides', async () => {

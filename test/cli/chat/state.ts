@@ -75,7 +75,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       const flags = ['--agent', `durable ${randomUUID()}`];
       const lines = ['/py x = 1; import socket; s = socket.socket()', '/checkpoint --durable kept', '/py x = 2'];
       const { err } = await send([...lines, '/py import os; os._exit(1)', '/restore kept', '/py x'], flags);
-      expect(err).toMatch(/Checkpoint "kept" \(2 names, .*\): .*in any process\.\n[\s\S]*s is not in it: /);
+      expect(err).toMatch(/Checkpoint "kept" \(2 variables, .*\): .*in any process\.\n[\s\S]*s is not in it: /);
       await send(['/py x = 3'], flags);
       expect(await send(['/restore kept', '/py x'], flags)).toMatchObject({ code: 0, out: '1\n' });
     });
@@ -83,7 +83,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
     it('list them', async () => {
       expect((await chat('/checkpoints')).err).toContain('There are no checkpoints');
       const { out } = await chat('/checkpoint a', '/checkpoint --durable b', '/checkpoints');
-      expect(out).toMatch(/^NAME +KIND +MADE\na +live .*\nb +durable .*\n$/);
+      expect(out).toMatch(/^NAME +KIND +CREATED\na +live .*\nb +durable .*\n$/);
     });
 
     it('need a name, and one that there is', async () => {
@@ -115,7 +115,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
     it('keeps the agent of a chat without a name, since its folder is shared', async () => {
       const to = `to ${randomUUID()}`;
       const { err } = await chat('/py open("f.txt", "w").write("kept")', `/fork ${to}`);
-      expect(err).toMatch(/"chat-\w+" stays too/);
+      expect(err).toMatch(/"chat-\w+" is kept too/);
       expect((await sendHere(['/py open("f.txt").read()'], ['--agent', to])).out).toBe("'kept'\n");
     });
 
@@ -123,7 +123,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       const agent = `mine ${randomUUID()}`;
       await sendHere(['/py 1'], ['--agent', agent]);
       const { code, err } = await chat('/fork', `/fork ${agent}`);
-      expect([code, err]).toEqual([1, expect.stringMatching(/Type \/fork KEY[\s\S]*There is an agent .* already/)]);
+      expect([code, err]).toEqual([1, expect.stringMatching(/Type \/fork KEY[\s\S]*There is already a kernel/)]);
       expect((await sendHere(['/fork other one', '/fork other one'], ['--agent', agent])).err).toMatch(/already/);
     });
   });

@@ -49,9 +49,7 @@ const agents = (): string[] => readdirSync(join(cella.dataDir, 'agents')).filter
 describe('a chat at a terminal', () => {
   it('greets, and keeps what one line defines for the next', async () => {
     const screen = await open();
-    expect(await screen.text()).toMatch(
-      /^Cella \d+\.\d+\.\d+, a chat with the agent "chat-\w{8}", which ends with this chat\n/,
-    );
+    expect(await screen.text()).toMatch(/^Cella \d+\.\d+\.\d+, chat with "chat-\w{8}", deleted at the end\n/);
     expect(await say(screen, '/py x=123')).toBe('');
     expect(await say(screen, '/py print(x)')).toBe('123');
     expect(await say(screen, '/py f"{x} 日本 🎉"')).toBe("'123 日本 🎉'");
@@ -85,7 +83,7 @@ describe('a chat at a terminal', () => {
     await say(one, '/py x = 123');
     expect(await say(other, '/py "x" in globals()')).toBe('False');
     await say(other, '/py x = "other"');
-    expect(await say(one, '/py reset')).toContain('Every name is gone');
+    expect(await say(one, '/py reset')).toContain('All variables are gone');
     expect(await say(one, '/py "x" in globals()')).toBe('False');
     expect(await say(other, '/py x')).toBe("'other'");
   });
@@ -139,10 +137,10 @@ describe('a chat at a terminal', () => {
   it('tells how to go on with an agent that has a name', async () => {
     const agent = `ada ${randomUUID().slice(0, 8)}`;
     const first = await open('--agent', agent);
-    expect(await first.text()).toContain(`a chat with the agent "${agent}"\n`);
+    expect(await first.text()).toContain(`chat with "${agent}"\n`);
     await say(first, '/py x = 123');
     await first.type('/quit', 'Enter');
-    await first.shows(new RegExp(`Names are kept: cella chat --agent '${agent}' goes on\\.`));
+    await first.shows(new RegExp(`Variables are kept. Continue with cella chat --agent '${agent}'`));
     await first.shows(/\[ended with 0\]/);
     expect(await say(await open('--agent', agent), '/py x')).toBe('123');
   });
@@ -311,8 +309,8 @@ chat> /vasr
 cella: There is no command /vasr.
 Did you mean /vars? /help lists them all.
 chat> hello
-cella: No coding agent takes part in this chat yet.
-Choose one with /agent claude. /py CODE runs Python, and so does --auto-py.
+cella: No coding agent is chosen.
+Choose one with /agent claude, or run Python with /py CODE or --auto-py.
 chat>`
       .split('\n')
       .slice(1),

@@ -20,7 +20,7 @@ describe.skipIf(!canRunDocker)('with Docker', () => {
     await chmod(node, 0o755);
     await writeFile(join(node, 'node'), '#!/bin/sh\necho libstdc++.so.6 is missing >&2; exit 127\n', { mode: 0o755 });
     const session = { executor: 'container' as const, engine: await sharedEngineWithImage() };
-    const told = { code: 'IMAGE_UNUSABLE', message: expect.stringMatching(/libstdc\+\+.*cella image build/) };
+    const told = { code: 'IMAGE_UNUSABLE', message: expect.stringMatching(/libstdc\+\+.*cella images build/) };
     await expect(openAgent({ session, node })).rejects.toMatchObject(told);
   });
 

@@ -218,7 +218,7 @@ describe.skipIf(!canRunDocker)('an engine', { timeout: 120_000 }, () => {
     await killed;
     await server.restart();
     await expect(imageFacts(engine, undefined, tmpdir())).rejects.toMatchObject(
-      failing('IMAGE_NOT_FOUND', /cella image build/),
+      failing('IMAGE_NOT_FOUND', /cella images build/),
     );
   });
 });

@@ -40,10 +40,10 @@ export async function runCella(
     serveMcp: never,
     buildImage: never,
     listImages: never,
-    removeImage: never,
+    deleteImage: never,
     installAgent: never,
     listAgentPrograms: never,
-    removeAgent: never,
+    uninstallAgent: never,
     ...parts,
   });
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };

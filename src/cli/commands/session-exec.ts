@@ -1,35 +1,35 @@
-/** `cella sessions terminal`: this terminal becomes one in the sandbox of a session at a server. */
+/** `cella sessions exec`: runs a shell or a program in the sandbox of a session, on this terminal. */
 
 import { constants } from 'node:os';
 import type { Client, Terminal, TerminalExit, TerminalSize } from '../../client/index.ts';
 import { findSession } from '../backend/find-server.ts';
 import type { Terminal as OwnTerminal, TerminalInput, TerminalOutput } from '../terminal/terminal.ts';
 
-interface TerminalRequest {
+interface ExecRequest {
   readonly name: string;
   /** Empty for the shell. */
   readonly argv: readonly string[];
 }
 
 const END_OF_INPUT = '\u0004';
-const LARGEST = 1000;
+const MAX_SIZE = 1000;
 
-/** Ends with the program there, and with its code. */
-export async function terminal(
+/** Gives the exit code of the program. */
+export async function exec(
   client: Client,
-  { name, argv }: TerminalRequest,
+  { name, argv }: ExecRequest,
   { terminal: { stdin, stdout }, signal }: { readonly terminal: OwnTerminal; readonly signal: AbortSignal },
 ): Promise<number> {
   const session = await client.session((await findSession(client, name)).id);
   await using remote = await session.terminal({ ...sizeOf(stdout), ...(argv.length === 0 ? {} : { argv }) });
-  using _ways = connectWays(remote, stdin, stdout);
+  using _connected = connectTerminals(remote, stdin, stdout);
   signal.addEventListener('abort', () => void remote.close(), { once: true });
   for await (const chunk of remote.output) await written(stdout, chunk);
   return codeOf(await remote.exited);
 }
 
-/** Every key goes there as it is, and so does the size; afterwards all is as it was. */
-function connectWays(remote: Terminal, stdin: TerminalInput, stdout: TerminalOutput): Disposable {
+/** Sends every key and the size of the screen. The disposable restores the terminal. */
+function connectTerminals(remote: Terminal, stdin: TerminalInput, stdout: TerminalOutput): Disposable {
   const type = (data: Uint8Array | string) => {
     stdin.pause();
     void remote.write(data).then(() => stdin.resume());
@@ -49,14 +49,14 @@ function connectWays(remote: Terminal, stdin: TerminalInput, stdout: TerminalOut
 }
 
 function sizeOf({ columns, rows }: TerminalOutput): TerminalSize {
-  return { cols: Math.min(columns || 80, LARGEST), rows: Math.min(rows || 24, LARGEST) };
+  return { cols: Math.min(columns || 80, MAX_SIZE), rows: Math.min(rows || 24, MAX_SIZE) };
 }
 
 function written(stdout: TerminalOutput, chunk: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => stdout.write(chunk, (error) => (error ? reject(error) : resolve())));
 }
 
-/** As a shell tells it. */
+/** 128 plus the number of a signal, as in a shell. */
 function codeOf(exit: TerminalExit): number {
   if ('code' in exit) return exit.code;
   const numbers: Partial<Record<string, number>> = constants.signals;
