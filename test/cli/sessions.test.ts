@@ -34,7 +34,7 @@ describe('cella sessions', () => {
     const json = await cella.run(['sessions', 'show', 'shown', '--json']);
     expect(JSON.parse(json.out)).toMatchObject({ id, agentKey: 'shown', labels: { team: 'risk' } });
     const shown = (await cella.run(['sessions', 'show', id])).out;
-    expect(shown).toMatch(/^agent +shown$/m);
+    expect(shown).toMatch(/^agent key +shown$/m);
     expect(shown).toMatch(/^settings changed +\d{4}-/m);
   });
 
