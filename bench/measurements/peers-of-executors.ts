@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { kernelPackage } from '../../src/interpreter/find-python.ts';
+import { kernelPackage } from '../../src/interpreter/package-file.ts';
 import { timed } from '../clock.ts';
 import type { BenchEngine } from '../engine.ts';
 import { atRest } from '../processes.ts';

@@ -2,7 +2,8 @@ import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { findPython, holdsPackagesOnly, interpreterFacts, kernelPackage } from './find-python.ts';
+import { findPython, holdsPackagesOnly, probePython } from './find-python.ts';
+import { kernelPackage } from './package-file.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 let folder: string;
@@ -67,7 +68,7 @@ describe('finding a Python', () => {
 
 describe('asking an interpreter about itself', () => {
   test('its version and the folders it loads from', async () => {
-    const facts = await interpreterFacts(python);
+    const facts = await probePython(python);
     expect(facts.version[0]).toBe(3);
     expect(facts.executable).toMatch(/^\//);
     expect(facts.packageFolders.length).toBeGreaterThan(0);
@@ -87,16 +88,16 @@ describe('asking an interpreter about itself', () => {
   test('it is run once, however often it is asked', async () => {
     const counter = join(folder, 'count');
     const path = await program('counting', `#!/bin/sh\necho x >> ${counter}\nexec ${python} "$@"\n`);
-    await Promise.all([interpreterFacts(path), interpreterFacts(path)]);
-    await interpreterFacts(path);
+    await Promise.all([probePython(path), probePython(path)]);
+    await probePython(path);
     expect(await readFile(counter, 'utf8')).toBe('x\n');
   });
 
   test('a failure is not remembered', async () => {
     const path = await program('mended', '#!/bin/sh\necho broken >&2\nexit 3\n');
-    await expect(interpreterFacts(path)).rejects.toThrow('broken');
+    await expect(probePython(path)).rejects.toThrow('broken');
     await program('mended', `#!/bin/sh\nexec ${python} "$@"\n`);
-    expect((await interpreterFacts(path)).version[0]).toBe(3);
+    expect((await probePython(path)).version[0]).toBe(3);
   });
 
   test.each([
@@ -104,7 +105,7 @@ describe('asking an interpreter about itself', () => {
     ['no Python at all', '#!/bin/sh\necho hello\n', 'did not answer as a Python'],
   ])('%s is refused', async (_name, text, words) => {
     const path = await program('other', text);
-    await expect(interpreterFacts(path)).rejects.toMatchObject({
+    await expect(probePython(path)).rejects.toMatchObject({
       code: 'PYTHON_NOT_FOUND',
       message: expect.stringContaining(words),
     });

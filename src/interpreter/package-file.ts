@@ -1,6 +1,9 @@
 /** Finds files of the installed package, whether this code runs from source, from dist or from the CLI's bundle. */
 
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 let packageRoot: URL | undefined;
@@ -19,4 +22,28 @@ function findPackageRoot(): URL {
     folder = above;
   }
   return folder;
+}
+
+/** The folder of the kernel's Python package. */
+export function kernelPackage(): string {
+  return packageFile('python/cella_kernel');
+}
+
+export interface KernelSources {
+  /** Of their names and text. */
+  readonly hash: string;
+  readonly files: ReadonlyMap<string, Buffer>;
+}
+
+export async function readKernelSources(): Promise<KernelSources> {
+  const root = kernelPackage();
+  const names = (await readdir(root, { recursive: true })).filter((name) => name.endsWith('.py')).sort();
+  const hash = createHash('sha256');
+  const files = new Map<string, Buffer>();
+  for (const name of names) {
+    const text = await readFile(join(root, name));
+    files.set(name, text);
+    hash.update(`${name}\0${text.length}\0`).update(text);
+  }
+  return { hash: hash.digest('hex'), files };
 }

@@ -1,7 +1,8 @@
 /** Asks which layers of isolation this machine has: Python tries each one for real and reports. */
 
 import { z } from 'zod';
-import { describeRunFailure, kernelPackage, parseJson } from '../interpreter/find-python.ts';
+import { describeRunFailure, parseJson } from '../interpreter/find-python.ts';
+import { kernelPackage } from '../interpreter/package-file.ts';
 import { systemCode } from '../lib/errno.ts';
 import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';

@@ -1,7 +1,7 @@
 /** The host side of the four namespaces, of a session or of a storage without a kernel. Each is loaded when it is first used. */
 
 import { join } from 'node:path';
-import { probeInterpreter } from '../interpreter/find-python.ts';
+import { probePython } from '../interpreter/find-python.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { memoize } from '../lib/single-flight.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
@@ -14,9 +14,9 @@ import type { Approve } from '../namespaces/tools/tool-approval.ts';
 import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
 import type { Tools } from '../namespaces/tools/tools.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
-import type { CommandRunner } from '../protocol/command.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
+import type { CommandRunner } from '../protocol/process.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import { readItemLimit, readProcessConfig } from '../settings/process-config.ts';
@@ -325,7 +325,7 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
 /** Only needed to install packages, not to list them. */
 async function interpreterFor(options: CheckedOptions, dataDir: string): Promise<Interpreter> {
   const { executor: kind, python } = options;
-  if (kind === 'auto' || kind === 'subprocess') return await probeInterpreter(await locatePython(python));
+  if (kind === 'auto' || kind === 'subprocess') return await probePython(await locatePython(python));
   const { resource, release } = acquireExecutor(await chooseExecutor(options, dataDir));
   try {
     return await resource.interpreter();

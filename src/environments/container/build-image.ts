@@ -9,7 +9,8 @@ import { PassThrough, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
-import { interpreterFacts, kernelPackage, parseJson } from '../../interpreter/find-python.ts';
+import { parseJson, probePython } from '../../interpreter/find-python.ts';
+import { kernelPackage } from '../../interpreter/package-file.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { labelsOf, runThrowaway } from './container.ts';
@@ -41,7 +42,7 @@ const ImportLine = z.object({ status: z.string().optional(), error: z.string().o
 export async function buildImage(engine: Engine, options: BuildOptions): Promise<BuiltImage> {
   const { repo, tag } = parseImageName(options.name);
   const { onProgress = () => {}, programs = [], packages = true } = options;
-  await interpreterFacts(options.python);
+  await probePython(options.python);
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   onProgress(`Looking at ${options.python} and what it needs`);

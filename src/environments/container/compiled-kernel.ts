@@ -1,37 +1,18 @@
 /** Copies of the kernel's sources, compiled by the Python of an image, in the cache of the data folder. */
 
-import { createHash, randomUUID } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdir, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { kernelPackage } from '../../interpreter/find-python.ts';
+import type { KernelSources } from '../../interpreter/package-file.ts';
 import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ImageProbeAnswer } from './image-python.ts';
-
-export interface KernelSources {
-  /** Of their names and text. */
-  readonly hash: string;
-  readonly files: ReadonlyMap<string, Buffer>;
-}
 
 const STAGING_PREFIX = '.new-';
 /** A folder that is half made for so long has nobody who makes it. */
 const ABANDONED_AFTER_MS = 3_600_000;
 /** One that nobody has begun a kernel from for so long can be made again. */
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
-
-export async function readSources(): Promise<KernelSources> {
-  const root = kernelPackage();
-  const names = (await readdir(root, { recursive: true })).filter((name) => name.endsWith('.py')).sort();
-  const hash = createHash('sha256');
-  const files = new Map<string, Buffer>();
-  for (const name of names) {
-    const text = await readFile(join(root, name));
-    files.set(name, text);
-    hash.update(`${name}\0${text.length}\0`).update(text);
-  }
-  return { hash: hash.digest('hex'), files };
-}
 
 /** A folder below `parent` that is nobody's, with the sources in `kernel`; everybody may read them. */
 export async function stageSources(parent: string, { files }: KernelSources): Promise<string> {

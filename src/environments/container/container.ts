@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
 import { onAbort } from '../../lib/abort.ts';
@@ -76,7 +76,8 @@ export class Container {
     const options = { stdout: true, stderr: true, tail: 20, follow: false } as const;
     const read = () => this.#container.logs(options);
     const log = await call(this.#engine, 'reading the log of a container', read, { timeoutMs: INSPECT_TIMEOUT_MS });
-    return demultiplexLog(log).trim().slice(-MOST_OUTPUT);
+    const { output, errors } = await collectOutput(this.#engine.docker, Readable.from([log]));
+    return `${output}${errors}`.trim().slice(-MOST_OUTPUT);
   }
 
   /** Whatever it does. False where the engine could not be asked. */
@@ -104,17 +105,6 @@ export class Container {
   }
 }
 
-/** The log of a container without a terminal: `stream u8, 0 0 0, length u32 big endian, text`, again and again. */
-function demultiplexLog(log: Buffer): string {
-  let text = '';
-  for (let at = 0; at + 8 <= log.length; ) {
-    const length = log.readUInt32BE(at + 4);
-    text += log.toString('utf8', at + 8, at + 8 + length);
-    at += 8 + length;
-  }
-  return text;
-}
-
 export interface ThrowawayRun {
   /** By its id: a name may mean another one by now. */
   readonly image: string;
@@ -133,7 +123,12 @@ export interface ThrowawayRun {
 
 export type RunResult =
   | { readonly kind: 'absent'; readonly reason: string }
-  | { readonly kind: 'ended'; readonly output: string; readonly errors: string };
+  | ({ readonly kind: 'ended' } & ContainerOutput);
+
+interface ContainerOutput {
+  readonly output: string;
+  readonly errors: string;
+}
 
 const MB = 1024 * 1024;
 const MOST_CHARACTERS = 32 * MB;
@@ -153,7 +148,7 @@ export async function runThrowaway(engine: Engine, once: ThrowawayRun): Promise<
     await call(engine, 'starting a container', (abortSignal) => container.start({ abortSignal }), { signal });
     const all = await withinTimeout(heard, once);
     await once.finished?.(container);
-    return all;
+    return { kind: 'ended', ...all };
   } catch (error) {
     // Docker tells at the start, Podman when it is attached to. All else is the engine's own trouble.
     if (error instanceof CellaError && isExecProblem(error)) return { kind: 'absent', reason: reasonOf(error.cause) };
@@ -175,12 +170,12 @@ function isExecProblem(error: CellaError): boolean {
   return /executable file|no such file|not found|exec format|permission denied/i.test(error.message);
 }
 
-/** Settles with the end of the container, which is the end of its output. */
-function collectOutput(docker: Docker, stream: NodeJS.ReadableStream): Promise<RunResult> {
+/** Settles with the end of the stream: that of a container's output is the end of the container. */
+function collectOutput(docker: Docker, stream: NodeJS.ReadableStream): Promise<ContainerOutput> {
   const [output, errors] = [new PassThrough(), new PassThrough()];
   docker.modem.demuxStream(stream, output, errors);
   const parts = { output: '', errors: '' };
-  const heard = Promise.withResolvers<RunResult>();
+  const heard = Promise.withResolvers<ContainerOutput>();
   const keep = (which: 'output' | 'errors') => (chunk: string) => {
     parts[which] += chunk;
     if (parts.output.length + parts.errors.length <= MOST_CHARACTERS) return;
@@ -189,13 +184,13 @@ function collectOutput(docker: Docker, stream: NodeJS.ReadableStream): Promise<R
   };
   output.setEncoding('utf8').on('data', keep('output'));
   errors.setEncoding('utf8').on('data', keep('errors'));
-  stream.on('end', () => setImmediate(() => heard.resolve({ kind: 'ended', ...parts })));
+  stream.on('end', () => setImmediate(() => heard.resolve(parts)));
   stream.on('error', heard.reject);
   heard.promise.catch(() => {}); // whoever waits for it is told
   return heard.promise;
 }
 
-async function withinTimeout(heard: Promise<RunResult>, { name, timeoutMs, signal }: ThrowawayRun): Promise<RunResult> {
+async function withinTimeout<T>(heard: Promise<T>, { name, timeoutMs, signal }: ThrowawayRun): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error(`it does not answer within ${timeoutMs / 1000} s`)), timeoutMs);
   using _ = onAbort(signal, () => late.reject(signal?.reason));

@@ -4,18 +4,12 @@ import { createHash } from 'node:crypto';
 import { readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { parseJson, TAG_PROGRAM } from '../../interpreter/find-python.ts';
+import { InterpreterTag, OLDEST_PYTHON, oldVersion, parseJson, probeProgram } from '../../interpreter/find-python.ts';
+import { type KernelSources, readKernelSources } from '../../interpreter/package-file.ts';
 import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import {
-  addCompiled,
-  type KernelSources,
-  publish,
-  readSources,
-  removeUnused,
-  stageSources,
-} from './compiled-kernel.ts';
+import { addCompiled, publish, removeUnused, stageSources } from './compiled-kernel.ts';
 import { imageUnusable, type RunResult, runThrowaway, type ThrowawayRun } from './container.ts';
 import { closedVolumes } from './container-spec.ts';
 import { ask, type Engine } from './engine.ts';
@@ -116,7 +110,7 @@ async function findFacts(
   options: ImageOptions,
 ): Promise<ImageFacts> {
   const { id, volumes } = found;
-  const sources = await readSources();
+  const sources = await readKernelSources();
   const parent = cacheIn(dataDir);
   const key = createHash('sha256')
     .update(JSON.stringify([FORMAT, id, sources.hash]))
@@ -190,12 +184,11 @@ export interface ImageProbe extends Pick<ThrowawayRun, 'image' | 'name' | 'label
 
 export const LibC = z.object({ name: z.enum(['glibc', 'musl']), version: z.tuple([z.int(), z.int().max(999)]) });
 
-const VersionAnswer = z.object({ version: z.tuple([z.int(), z.int(), z.int()]) });
-
 /** Whoever made the image may have written anything. */
-const ProbeAnswer = VersionAnswer.extend({
+const ProbeAnswer = z.object({
+  version: z.tuple([z.int(), z.int(), z.int()]),
   executable: z.string().startsWith('/').max(4096),
-  tag: z.string().regex(/^[a-z]+\d+[a-z]*(-musl)?-[A-Za-z0-9_]+$/),
+  tag: InterpreterTag,
   machine: z.string().regex(/^[A-Za-z0-9_]{1,32}$/),
   libc: LibC,
   path: z.string().max(8192),
@@ -206,14 +199,13 @@ const ProbeAnswer = VersionAnswer.extend({
 export type ImageProbeAnswer = z.output<typeof ProbeAnswer>;
 
 const KERNEL_INSIDE = '/cella/kernel';
-const OLDEST_PYTHON = [3, 9] as const;
 
 export async function probeImage(engine: Engine, question: ImageProbe): Promise<ImageProbeAnswer> {
   const { kernel, volumes, ...about } = question;
   const ask = async (python: string): Promise<RunResult> =>
     await runThrowaway(engine, {
       ...about,
-      argv: [python, '-I', '-S', '-B', '-c', IMAGE_PROBE_PROGRAM, KERNEL_INSIDE],
+      argv: [python, '-I', '-S', '-B', '-c', probeProgram(), KERNEL_INSIDE],
       as: 'nobody',
       mounts: [
         { Type: 'bind', Source: kernel, Target: KERNEL_INSIDE, ReadOnly: true },
@@ -231,12 +223,9 @@ export async function probeImage(engine: Engine, question: ImageProbe): Promise<
 function readAnswer(name: string, { output, errors }: Extract<RunResult, { kind: 'ended' }>): ImageProbeAnswer {
   const line = output.split('\n').find((each) => each.startsWith(ANSWER_MARKER));
   const told = parseJson(line?.slice(ANSWER_MARKER.length) ?? '');
-  const { version } = VersionAnswer.safeParse(told).data ?? {};
-  if (
-    version &&
-    (version[0] < OLDEST_PYTHON[0] || (version[0] === OLDEST_PYTHON[0] && version[1] < OLDEST_PYTHON[1]))
-  ) {
-    throw imageUnusable(name, `its Python is ${version.join('.')}, and ${OLDEST_PYTHON.join('.')} or later is needed`);
+  const version = oldVersion(told);
+  if (version) {
+    throw imageUnusable(name, `its Python is ${version.join('.')}, and ${OLDEST_PYTHON} or later is needed`);
   }
   const answer = ProbeAnswer.safeParse(told);
   if (answer.success) return answer.data;
@@ -245,48 +234,8 @@ function readAnswer(name: string, { output, errors }: Extract<RunResult, { kind:
   throw imageUnusable(name, `its Python does not answer as one does${said}`);
 }
 
-/** The line that begins with it is the answer; anything else is whoever else writes there. */
-export const ANSWER_MARKER = 'cella-image:';
-
-/** Runs on any Python 3, so that one that is too old can be told by its version. */
-export const IMAGE_PROBE_PROGRAM = `
-import json, os, sys
-facts = {"version": list(sys.version_info[:3]), "executable": sys.executable, "path": os.environ.get("PATH", "")}
-${TAG_PROGRAM}
-def libc_of():
-    if not musl:
-        name, _, version = os.confstr("CS_GNU_LIBC_VERSION").partition(" ")
-        return {"name": name, "version": [int(part) for part in version.split(".")[:2]]}
-    import glob, re, subprocess
-    words = ""
-    for loader in glob.glob("/lib/ld-musl-*.so.1"):
-        words = subprocess.run([loader], stderr=subprocess.PIPE).stderr.decode("utf-8", "replace")
-    found = re.search(r"Version (\\d+)\\.(\\d+)", words)
-    # The oldest that wheels are made for.
-    return {"name": "musl", "version": [int(part) for part in found.groups()] if found else [1, 1]}
-
-def compiled(root):
-    import base64, importlib.util, marshal
-    found = {}
-    for folder, _, names in os.walk(root):
-        for name in sorted(names):
-            if not name.endswith(".py"):
-                continue
-            path = os.path.join(folder, name)
-            with open(path, "rb") as file:
-                source = file.read()
-            code = compile(source, path, "exec", dont_inherit=True)
-            # The code goes with this very source: nothing needs to be compared when it is loaded.
-            header = importlib.util.MAGIC_NUMBER + b"\\1\\0\\0\\0" + importlib.util.source_hash(source)
-            data = header + marshal.dumps(code)
-            at = os.path.relpath(importlib.util.cache_from_source(path), root)
-            found[os.path.relpath(path, root)] = {"at": at, "code": base64.b64encode(data).decode()}
-    return found
-
-if sys.version_info >= (3, 9):
-    facts.update(tag=tag, machine=machine, libc=libc_of(), compiled=compiled(sys.argv[1]))
-sys.stdout.write("\\n${ANSWER_MARKER}" + json.dumps(facts) + "\\n")
-`;
+/** The line that begins with it is the answer; the image may write other lines. python/cella_probe.py has it, too. */
+const ANSWER_MARKER = 'cella-image:';
 
 /** Names from before the version of glibc was part of them. */
 const LEGACY_NAMES: Readonly<Record<number, string>> = { 17: 'manylinux2014', 12: 'manylinux2010', 5: 'manylinux1' };

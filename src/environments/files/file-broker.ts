@@ -10,7 +10,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
-import { findPython, kernelPackage } from '../../interpreter/find-python.ts';
+import { findPython } from '../../interpreter/find-python.ts';
+import { kernelPackage } from '../../interpreter/package-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { errorOf, folderReplaced } from './file-paths.ts';
 

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readKernelSources } from '../../interpreter/package-file.ts';
 import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Pyodide } from './find-pyodide.ts';
@@ -38,12 +39,10 @@ async function readOrMake(settings: MemoryImageOptions, key: string): Promise<Sh
 }
 
 /** The same sources of the same Pyodide give the same snapshot. */
-async function imageKey({ pyodide, sources, preload }: MemoryImageOptions): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify([pyodide.version, process.version, preload]));
-  const names = (await readdir(sources, { recursive: true })).filter((name) => name.endsWith('.py')).sort();
-  const texts = await Promise.all(names.map((name) => readFile(join(sources, name))));
-  for (const [index, text] of texts.entries()) hash.update(`${names[index]}\0${text.length}\0`).update(text);
-  return `${pyodide.version}-${hash.digest('hex').slice(0, 24)}`;
+async function imageKey({ pyodide, preload }: MemoryImageOptions): Promise<string> {
+  const { hash: sources } = await readKernelSources();
+  const all = createHash('sha256').update(JSON.stringify([pyodide.version, process.version, preload, sources]));
+  return `${pyodide.version}-${all.digest('hex').slice(0, 24)}`;
 }
 
 function toSharedBuffer(body: Uint8Array): SharedArrayBuffer {

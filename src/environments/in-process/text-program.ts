@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
-import { kernelPackage } from '../../interpreter/find-python.ts';
+import { kernelPackage } from '../../interpreter/package-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { findPyodide } from './find-pyodide.ts';
 import type { HelperTask, WorkerMessage } from './worker/worker-messages.ts';

@@ -3,13 +3,7 @@
 import { access, constants, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
-import {
-  type HostInterpreter,
-  hostSearchPath,
-  probeArgs,
-  probeInterpreter,
-  readProbeAnswer,
-} from '../../interpreter/find-python.ts';
+import { hostSearchPath, probeArgs, probePython, readProbeAnswer } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { openInstallWorkspace } from './install-workspace.ts';
@@ -45,12 +39,15 @@ interface FoundPip {
   readonly selfContained: boolean;
 }
 
+/** A Python of the host. */
+type HostPython = Interpreter & { readonly executable: string };
+
 /** Pips that can be told what they install for, each with what that is. To ask one takes as long as a small install. */
 const verifiedPips = new Set<string>();
 
 /** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
 export async function findInstaller(
-  wanted: HostInterpreter,
+  wanted: HostPython,
   searchPath: string,
   attempt: ProbeContext,
 ): Promise<InstallerCommand> {
@@ -99,13 +96,9 @@ export async function findForeignInstaller(
  * A Python in root's own folders cannot be run by others, and packages are never installed as root. One with the same
  * tag takes the same wheels.
  */
-async function reachable(
-  { executable, tag }: HostInterpreter,
-  others: string[],
-  attempt: ProbeContext,
-): Promise<string> {
+async function reachable({ executable, tag }: HostPython, others: string[], attempt: ProbeContext): Promise<string> {
   for (const python of [executable, ...others]) {
-    const line = await firstLine(python, probeArgs(), attempt);
+    const line = await firstLine(python, ['-S', ...probeArgs()], attempt);
     if (readProbeAnswer(line ?? '')?.tag === tag) return python;
   }
   const why = `the user that installs packages (${attempt.identity.uid}) cannot run ${executable}, nor another ${tag}`;
@@ -146,7 +139,7 @@ export async function installerHere(python: string): Promise<string> {
     await using workspace = await openInstallWorkspace(folder, '');
     const { identity, cwd, env } = workspace;
     const attempt = { identity, cwd, env, signal: new AbortController().signal };
-    return (await findInstaller(await probeInterpreter(python), installerSearchPath(), attempt)).name;
+    return (await findInstaller(await probePython(python), installerSearchPath(), attempt)).name;
   } finally {
     await removeTree(folder);
   }

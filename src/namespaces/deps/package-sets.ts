@@ -3,7 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { probeInterpreter } from '../../interpreter/find-python.ts';
+import { probePython } from '../../interpreter/find-python.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { PACKAGES_INSIDE } from '../../protocol/sandbox-policy.ts';
@@ -188,7 +188,7 @@ export class PackageSets implements AsyncDisposable {
 
   async #interpreter(): Promise<Interpreter> {
     const { python } = this.#options;
-    return checkInterpreter(typeof python === 'string' ? await probeInterpreter(python) : await python());
+    return checkInterpreter(typeof python === 'string' ? await probePython(python) : await python());
   }
 
   async #key(requirements: readonly string[]): Promise<string> {

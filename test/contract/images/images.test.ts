@@ -9,7 +9,7 @@ import { dataId, LABEL } from '../../../src/environments/container/container.ts'
 import { connectEngine, type Engine } from '../../../src/environments/container/engine.ts';
 import { listImages, removeImage } from '../../../src/environments/container/image-list.ts';
 import { imageFacts } from '../../../src/environments/container/image-python.ts';
-import { kernelPackage } from '../../../src/interpreter/find-python.ts';
+import { kernelPackage } from '../../../src/interpreter/package-file.ts';
 import { newProcessIdentity } from '../../../src/lib/process-identity.ts';
 import { canRunDocker } from '../../support/docker/docker.ts';
 import { anotherImageModule, bareImage, imageWith, python, runIn } from '../../support/docker/images.ts';
