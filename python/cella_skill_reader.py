@@ -162,7 +162,7 @@ def main():
     sys.stdout.flush()
     for line in sys.stdin:
         request = json.loads(line)
-        # Where the host is gone, nobody else ends a source that the compiler never comes back from.
+        # If the host is gone, nothing else ends a compiler that never returns.
         signal.alarm(request["seconds"])
         line = reply(request["source"])
         signal.alarm(0)

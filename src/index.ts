@@ -68,11 +68,12 @@ export type {
 } from './protocol/kernel-state.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/namespace-models.ts';
 export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/permission.ts';
+export type { ProcessExit } from './protocol/process.ts';
 export { PyObject, type PyValue } from './protocol/py-values.ts';
 export type { NetworkPolicy } from './protocol/sandbox-policy.ts';
 export type { TransactionPolicy } from './protocol/session-info.ts';
 export type { CodingAgent, TurnInfo } from './protocol/turn.ts';
-export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/workspace-models.ts';
+export type { Terminal, TerminalOptions, TerminalSize } from './protocol/workspace-models.ts';
 export {
   type ProgramFolders as AgentProgramFolders,
   programFolders as agentProgramFolders,

@@ -16,7 +16,7 @@ from typing import Callable, Dict, Iterable, List, NamedTuple
 
 from .elf import Libraries, needs_of
 
-# What belongs to people, to services or to the moment.
+# What belongs to users, to services, or is temporary.
 _NEVER = ("/boot", "/dev", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var")
 _MOST_LINKS = 40
 

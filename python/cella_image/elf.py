@@ -104,9 +104,9 @@ class Libraries:
         self._usual = [folder for pattern in _USUAL for folder in sorted(glob.glob(pattern))]
 
     def find(self, name: str, needs: Needs, origin: str) -> List[str]:
-        """All that fit: which one is loaded depends on the links by which whoever needs it was found.
+        """All that fit: which one is loaded depends on the links that led to the file that needs it.
 
-        `origin` is the folder of whoever needs it.
+        `origin` is the folder of the file that needs it.
         """
         if "/" in name:
             return [name] if os.path.isabs(name) and os.path.exists(name) else []

@@ -67,7 +67,7 @@ def _line(way: socket.socket) -> bytes:
 
 _CREDENTIALS = struct.Struct("3i")
 # The only messages there are. User code may write anything: nothing else is parsed.
-_REGISTRATION = re.compile(rb'\{"(twin|kernel)": (0|[1-9][0-9]{0,9})\}')
+_REGISTRATION = re.compile(rb'\{"(snapshot|kernel)": (0|[1-9][0-9]{0,9})\}')
 _LARGEST_NUMBER = 0xFFFFFFFF
 
 
@@ -79,19 +79,19 @@ def parse_registration(data: bytes) -> Optional[Dict[str, int]]:
     return {found[1].decode("ascii"): int(found[2])}
 
 
-def register(gate: int, word: Dict[str, int], descriptors: List[int]) -> None:
+def register(registration: int, message: Dict[str, int], descriptors: List[int]) -> None:
     """From a kernel or a snapshot to pid 1."""
-    with socket.socket(fileno=os.dup(gate)) as way:
-        socket.send_fds(way, [json.dumps(word).encode()], descriptors)
+    with socket.socket(fileno=os.dup(registration)) as way:
+        socket.send_fds(way, [json.dumps(message).encode()], descriptors)
 
 
-def receive_registration(gate: socket.socket, longest: int) -> Tuple[bytes, List[int], int]:
+def receive_registration(registration: socket.socket, longest: int) -> Tuple[bytes, List[int], int]:
     """A message that has arrived, its descriptors, and the process that it is from.
 
     That is 0 where the system does not tell.
     """
     room = socket.CMSG_SPACE(16 * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
-    data, ancillary, _, _ = gate.recvmsg(longest, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0) | socket.MSG_DONTWAIT)
+    data, ancillary, _, _ = registration.recvmsg(longest, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0) | socket.MSG_DONTWAIT)
     descriptors = array.array("i")
     pid = 0
     for level, kind, content in ancillary:

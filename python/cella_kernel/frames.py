@@ -7,32 +7,11 @@ import select
 from struct import Struct
 from typing import Callable, Optional, Set, Tuple
 
+from .protocol import HEADER_BYTES
+
 HEADER = Struct("<IBI")
 _pack, _unpack_from = HEADER.pack, HEADER.unpack_from
-_SIZE = HEADER.size
-
-# host -> template, the first frame of a connection
-OPEN, ATTACH = ord("O"), ord("A")
-# pid 1 of a container -> host, the first frame of a connection
-JOIN = ord("j")
-# host -> pid 1 of a sandbox (of a container: OPEN and ATTACH too)
-INTERRUPT, KILL, DROP_SNAPSHOT, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
-# template and pid 1 -> host
-OPENED, ATTACHED, FAILED, DIED, SNAPSHOT_LOST, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")
-# host -> kernel
-START, EXECUTE, REQUEST, REPLY, SNAPSHOT, SAVE, LOAD = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T"), ord("V"), ord("L")
-# host -> our process over a terminal, or over a program with stdin
-TYPED, RESIZE, ENDED = ord("B"), ord("Z"), ord("E")
-# kernel -> host
-HELLO, RESULT, DISPLAY, ANSWER, CALL, CANCEL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("x")
-SNAPSHOT_TAKEN, PART, SAVED, LOADED = ord("t"), ord("v"), ord("w"), ord("l")
-
-# The descriptors of a kernel: its connection, the writing and the reading ends of its output, the registration socket.
-# High numbers, so that code that closes everything it can count to does not hit them, and always the same, so that a
-# kernel can be built before they are there.
-KERNEL_FDS = range(256, 262)
-# How a kernel exits that cannot go on. Without memory it cannot report more than this.
-EXIT_FAILED, EXIT_OUT_OF_MEMORY = 70, 72
+_SIZE = HEADER_BYTES
 
 Frame = Tuple[int, int, bytes]
 
@@ -109,7 +88,7 @@ class RejectedConnections:
         self.waiting.add(channel.fd)
         self._poll.register(channel.fd, select.POLLIN)
 
-    def hear(self, fd: int) -> None:
+    def drain(self, fd: int) -> None:
         """Discards what the host still sends, until it closes the connection."""
         try:
             if os.read(fd, 65536):

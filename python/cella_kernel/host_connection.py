@@ -14,18 +14,14 @@ from collections import deque
 from time import monotonic
 from typing import Any, Deque, Dict, Optional, Set, Tuple
 
-from . import frames
+from . import protocol
 from .frames import Channel, Frame
 from .interrupts import Interrupts
+from .protocol import LARGEST_CALL_BYTES, LARGEST_FILE_CALL_BYTES, MOST_CALLS
 from .values import is_bounded, pack
 
-# What the host lets one kernel have open at a time; more wait here for their turn.
-_MOST_CALLS = 64
-# What it takes of one call: a frame is cut off beyond.
-_LARGEST_CALL = 2 << 20
 # Calls that carry bytes of a file.
-_LARGEST_PIECE = 9 << 20
-_PIECES = frozenset(("artifacts.write",))
+_FILE_CALLS = frozenset(("artifacts.write",))
 
 # A little longer than a host takes from one cell's result to the next cell.
 _CLOSELY_S = 0.0003
@@ -219,7 +215,7 @@ class HostConnection:
     def _begin(self, method: str, params: Dict[str, Any], future: Optional["asyncio.Future[bytes]"] = None) -> int:
         # Looked at before it is packed: what is made of few objects may unfold to many.
         payload = pack((method, params)) if is_bounded(params) else None
-        if payload is None or len(payload) > (_LARGEST_PIECE if method in _PIECES else _LARGEST_CALL):
+        if payload is None or len(payload) > (LARGEST_FILE_CALL_BYTES if method in _FILE_CALLS else LARGEST_CALL_BYTES):
             # The host would cut off a kernel that sends it.
             raise CallError("TOO_LARGE", "value", _TOO_LARGE)
         with self._sending:
@@ -230,11 +226,11 @@ class HostConnection:
                 self._futures[number] = future
             else:
                 self._calling.add(number)
-            if len(self._open) >= _MOST_CALLS:
+            if len(self._open) >= MOST_CALLS:
                 self._unsent[number] = payload
             else:
                 self._open.add(number)
-                self._channel.send(frames.CALL, number, payload)
+                self._channel.send(protocol.CALL, number, payload)
         return number
 
     def _give_up(self, number: int) -> None:
@@ -242,7 +238,7 @@ class HostConnection:
         with self._interrupts, self._sending:
             self._stop_reading()
             if self._unsent.pop(number, None) is None and number in self._open:
-                self._channel.send(frames.CANCEL, number)
+                self._channel.send(protocol.CANCEL, number)
 
     def _replied(self, number: int, payload: bytes) -> None:
         # Whoever was interrupted no longer waits for its reply.
@@ -254,9 +250,9 @@ class HostConnection:
             _settle(future, payload)
         with self._sending:
             self._open.discard(number)
-            for waiting in list(self._unsent)[: _MOST_CALLS - len(self._open)]:
+            for waiting in list(self._unsent)[: MOST_CALLS - len(self._open)]:
                 self._open.add(waiting)
-                self._channel.send(frames.CALL, waiting, self._unsent.pop(waiting))
+                self._channel.send(protocol.CALL, waiting, self._unsent.pop(waiting))
 
     def _wait(self, number: int) -> bytes:
         """An interrupt may end it between any two instructions that do not hold it back: `_give_up` tidies up."""
@@ -299,7 +295,7 @@ class HostConnection:
             if frame is None:
                 return
             kind, number, payload = frame
-            if kind == frames.REPLY:
+            if kind == protocol.REPLY:
                 self._replied(number, payload)
             else:
                 self._inbox.append(frame)
@@ -339,7 +335,7 @@ class CallError(Exception):
 
 _TOO_LARGE = (
     "what is given with this call is too large: it may have %d bytes, 50000 items and keys in all, integers of 10000 digits, "
-    "and be nested 200 deep; save it as an artifact or in a file, and give its name" % _LARGEST_CALL
+    "and be nested 200 deep; save it as an artifact or in a file, and give its name" % LARGEST_CALL_BYTES
 )
 _GONE = marshal.dumps({"error": ("KERNEL_DIED", "runtime", "the kernel went back to before this call was answered")}, 2)
 

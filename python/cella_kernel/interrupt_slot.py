@@ -21,16 +21,16 @@ _MOST = mmap.PAGESIZE // _BYTES
 class InterruptSlot:
     """One kernel's part of the memory."""
 
-    def __init__(self, memory: mmap.mmap, place: int) -> None:
-        self.place = place
+    def __init__(self, memory: mmap.mmap, number: int) -> None:
+        self.number = number
         self._memory = memory
-        start = place * _BYTES
+        start = number * _BYTES
         self._target = slice(start, start + 4)
         self._seen = slice(start + 4, start + 8)
 
-    def at(self, place: int) -> "InterruptSlot":
+    def at(self, number: int) -> "InterruptSlot":
         """Another kernel's: a fork of this one takes it when it becomes a kernel of its own."""
-        return InterruptSlot(self._memory, place)
+        return InterruptSlot(self._memory, number)
 
     def request(self, execution: int) -> None:
         self._memory[self._seen] = _WORD.pack(0)
@@ -56,16 +56,16 @@ class InterruptSlots:
 
     def take(self) -> InterruptSlot:
         """Raises OSError where there are as many kernels as there can be."""
-        for place in range(_MOST):
-            if place not in self._taken:
-                self._taken.add(place)
-                slot = InterruptSlot(self._memory, place)
+        for number in range(_MOST):
+            if number not in self._taken:
+                self._taken.add(number)
+                slot = InterruptSlot(self._memory, number)
                 slot.request(0)
                 return slot
         raise OSError("a sandbox has room for %d kernels" % _MOST)
 
     def release(self, slot: InterruptSlot) -> None:
-        self._taken.discard(slot.place)
+        self._taken.discard(slot.number)
 
 
 RESEND_S = 0.01
@@ -98,7 +98,7 @@ class InterruptSender:
     def _send_once(self) -> None:
         """The whole group at first, as a terminal would: a child that the code waits for must stop as well.
 
-        A signal that came just before a blocking call, or while the code had it ignored, is not heard, so the kernel is
+        A signal that came just before a blocking call, or while the code had it ignored, is lost, so the kernel is
         signalled again; the group more and more rarely, for a child may have come after the last time.
         """
         self._sent += 1

@@ -20,7 +20,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def whole(function: _Function) -> _Function:
     """A function of the kernel in which no interrupt is raised, though in what it calls: nothing would catch it there.
 
-    Up to Python 3.9 a signal may come between any two instructions. One that comes here is not heard, and rung again.
+    Up to Python 3.9 a signal may come between any two instructions. One that comes here is ignored, and sent again.
     """
     _whole.add(function.__code__)
     return function
@@ -46,10 +46,10 @@ class Interrupts:
         self._finished = [0, 0]
         signal.signal(signal.SIGINT, self._handler)
 
-    def move(self, place: int) -> None:
+    def move(self, slot: int) -> None:
         """In a fork that has become a kernel of its own: it uses a slot of its own."""
         if self._slot is not None:
-            self.arm(self._slot.at(place))
+            self.arm(self._slot.at(slot))
 
     def begin(self, execution: int) -> None:
         if self._slot is not None and signal.getsignal(signal.SIGINT) is not self._handler:
@@ -77,7 +77,7 @@ class Interrupts:
             return
         slot = self._slot
         target = slot.target() if slot is not None else 0
-        # An interrupt for an execution that has not begun is not heard: pid 1 rings again until it has.
+        # An interrupt for an execution that has not begun is ignored: pid 1 sends it again until it has.
         if slot is not None and target and (target == self.active or target <= self._finished[target >> 31]):
             slot.acknowledge()
             self._heard_at = time.monotonic()

@@ -9,24 +9,26 @@ import reprlib
 import sys
 from typing import Any, Dict, Iterable, List, Set, Tuple
 
+from .protocol import (
+    DEEPEST_VALUE,
+    INTEGER_ITEM_BITS,
+    LARGEST_VALUE_BYTES,
+    LONGEST_NAME,
+    LONGEST_REPR,
+    MOST_INTEGER_DIGITS,
+    MOST_VALUE_ITEMS,
+)
+
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _NESTING = frozenset((list, tuple, dict))
-_DEEPEST = 200
 # Each level of a repr copies those below it: the time grows with the square of the levels.
 _DEEPEST_REPR = 500
-# What a value may have in all: items of lists and keys of dicts together, and bytes. The host takes no more.
-_MOST_ITEMS = 50_000
-LARGEST_VALUE = 8 << 20
-# The first integer, without its sign, that has more than 10,000 decimal digits.
-_TOO_LONG = 10**10_000
-# Long integers count for an item for each so many bits, rounded down.
-_ITEM_BITS = 90
+# The first integer, without its sign, that has too many decimal digits.
+_TOO_LONG = 10**MOST_INTEGER_DIGITS
 # Of a repr that is written out as a whole.
 _MOST_REPR_ITEMS = 2_000_000
 _LARGEST_REPR = 256 << 20
-_LONGEST_REPR = 1 << 20
 _LONGEST_NESTED_REPR = 4096
-_LONGEST_TYPE = 255
 _MOST_DIGITS = 50_000
 
 
@@ -36,7 +38,7 @@ def pack(message: Any) -> bytes:
 
 def portable(value: Any) -> Any:
     """`value` itself where all of it can travel; else a copy in which the other parts are opaque."""
-    census = _Census(_MOST_ITEMS, LARGEST_VALUE)
+    census = _Census(MOST_VALUE_ITEMS, LARGEST_VALUE_BYTES)
     if not census.take(value):
         return oversize(value)
     return _copy(value, 0, set()) if census.foreign else value
@@ -44,7 +46,7 @@ def portable(value: Any) -> Any:
 
 def is_bounded(value: Any) -> bool:
     """Whether the host takes it, as far as its items, their depth and their integers go."""
-    census = _Census(_MOST_ITEMS, sys.maxsize)
+    census = _Census(MOST_VALUE_ITEMS, sys.maxsize)
     return census.take(value) and not census.beyond
 
 
@@ -66,10 +68,10 @@ def type_name(value: Any) -> str:
     module = kind.__module__
     name = kind.__qualname__
     full = name if module in ("builtins", "__main__") else "%s.%s" % (module, name)
-    return full if len(full) <= _LONGEST_TYPE else full[: _LONGEST_TYPE - 1] + "…"
+    return full if len(full) <= LONGEST_NAME else full[: LONGEST_NAME - 1] + "…"
 
 
-def short_repr(value: Any, longest: int = _LONGEST_REPR) -> Tuple[str, int]:
+def short_repr(value: Any, longest: int = LONGEST_REPR) -> Tuple[str, int]:
     """The repr, cut to `longest` characters, and how many were cut. One that would take too long is abridged at each level."""
     text = reprlib.repr(value) if type(value) in _NESTING and _is_too_much(value) else _whole_repr(value)
     if type(text) is not str:
@@ -102,7 +104,7 @@ def _is_deep(value: Any) -> bool:
 def _whole_repr(value: Any) -> str:
     """repr, also of integers that are longer than Python writes out by default."""
     if type(value) is int and not -_TOO_LONG < value < _TOO_LONG:
-        return hex(value) if value.bit_length() < 4 * _LONGEST_REPR else "<int of %d bits>" % value.bit_length()
+        return hex(value) if value.bit_length() < 4 * LONGEST_REPR else "<int of %d bits>" % value.bit_length()
     try:
         return repr(value)
     except ValueError:
@@ -142,7 +144,7 @@ class _Census:
         if kind not in _NESTING or id(value) in path:
             self.foreign = True
             return True
-        if depth >= _DEEPEST:
+        if depth >= DEEPEST_VALUE:
             self.foreign = self.beyond = True
             return True
         known = self._known.get(id(value))
@@ -179,8 +181,8 @@ class _Census:
             largest, smallest = max(numbers), min(numbers)
             if largest >= _TOO_LONG or smallest <= -_TOO_LONG:
                 self.foreign = self.beyond = True
-            if largest.bit_length() >= _ITEM_BITS or smallest.bit_length() >= _ITEM_BITS:
-                self._items -= sum(item.bit_length() // _ITEM_BITS for item in numbers)
+            if largest.bit_length() >= INTEGER_ITEM_BITS or smallest.bit_length() >= INTEGER_ITEM_BITS:
+                self._items -= sum(item.bit_length() // INTEGER_ITEM_BITS for item in numbers)
         if str in kinds or bytes in kinds:
             self._bytes -= sum(len(item) for item in items if type(item) is str or type(item) is bytes)
         return self._bytes >= 0 and self._items >= 0
@@ -191,7 +193,7 @@ def _copy(value: Any, depth: int, path: Set[int]) -> Any:
     if kind in _PLAIN:
         return oversize(value) if kind is int and not -_TOO_LONG < value < _TOO_LONG else value
     key = id(value)
-    if key in path or depth >= _DEEPEST or len(path) > _DEEPEST:
+    if key in path or depth >= DEEPEST_VALUE or len(path) > DEEPEST_VALUE:
         return _opaque(value)
     if kind is dict and set(map(type, value)) <= {str}:
         path.add(key)
@@ -203,4 +205,4 @@ def _copy(value: Any, depth: int, path: Set[int]) -> Any:
         result = [_copy(item, depth + 1, path) for item in value]
         path.discard(key)
         return result
-    return _opaque(value, _LONGEST_REPR if depth == 0 else _LONGEST_NESTED_REPR)
+    return _opaque(value, LONGEST_REPR if depth == 0 else _LONGEST_NESTED_REPR)

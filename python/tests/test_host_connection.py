@@ -10,7 +10,7 @@ import unittest
 from types import FrameType
 from typing import Any, List, Optional
 
-from cella_kernel import frames
+from cella_kernel import protocol
 from cella_kernel.frames import Channel
 from cella_kernel.host_connection import HostConnection
 from cella_kernel.interrupts import Interrupts
@@ -56,7 +56,7 @@ class InterruptedCalls(unittest.TestCase):
     def test_a_call_that_is_interrupted_while_it_is_sent_is_given_up(self) -> None:
         with self.assertRaises(KeyboardInterrupt):
             self.board.call("tools.call", {})
-        self.assertEqual(self.heard(), [frames.CALL, frames.CANCEL])
+        self.assertEqual(self.heard(), [protocol.CALL, protocol.CANCEL])
 
     def test_so_is_one_of_a_task(self) -> None:
         async def ask() -> None:
@@ -68,7 +68,7 @@ class InterruptedCalls(unittest.TestCase):
                 loop.run_until_complete(ask())
         finally:
             loop.close()
-        self.assertEqual(self.heard(), [frames.CALL, frames.CANCEL])
+        self.assertEqual(self.heard(), [protocol.CALL, protocol.CANCEL])
 
 
 class AtAnyMoment(unittest.TestCase):
@@ -94,7 +94,7 @@ class AtAnyMoment(unittest.TestCase):
     def answered(self) -> Any:
         """A call whose reply is there already."""
         self.number += 1
-        Channel(self.host.fileno()).send(frames.REPLY, self.number, pack({"value": self.number}))
+        Channel(self.host.fileno()).send(protocol.REPLY, self.number, pack({"value": self.number}))
         return self.board.call("input", {})
 
     def interrupt_at(self, moment: int) -> bool:

@@ -56,6 +56,7 @@ export type {
   PermissionRule,
   PermissionScope,
 } from '../protocol/permission.ts';
+export type { ProcessExit } from '../protocol/process.ts';
 export { PyObject, type PyValue } from '../protocol/py-values.ts';
 export type { ServerStatus, StopServer } from '../protocol/server-info.ts';
 export type { FeedItem, SessionEvent } from '../protocol/session-events.ts';
@@ -74,7 +75,6 @@ export type {
   FileChange,
   FileInfo,
   Terminal,
-  TerminalExit,
   TerminalOptions,
   TerminalSize,
 } from '../protocol/workspace-models.ts';

@@ -8,13 +8,8 @@ import { OpenTerminal } from '../protocol/api/execution-routes.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
-import {
-  type Terminal,
-  type TerminalExit,
-  TerminalOptions,
-  TerminalSize,
-  typedPieces,
-} from '../protocol/workspace-models.ts';
+import type { ProcessExit } from '../protocol/process.ts';
+import { type Terminal, TerminalOptions, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
 import { type ApiClient, errorFromBody, hasCode } from './api-client.ts';
 import type { Socket } from './transport.ts';
 
@@ -48,7 +43,7 @@ const LOOK_AGAIN_MS = 10;
 
 class RemoteTerminal implements Terminal {
   readonly output: AsyncIterable<Uint8Array>;
-  readonly exited: Promise<TerminalExit>;
+  readonly exited: Promise<ProcessExit>;
   /** False where it never was. */
   readonly opened: Promise<boolean>;
   readonly #socket: Socket;
@@ -60,7 +55,7 @@ class RemoteTerminal implements Terminal {
   constructor(socket: Socket, link: ApiClient, closing: AbortSignal) {
     this.#socket = socket;
     socket.binaryType = 'arraybuffer';
-    const exit = Promise.withResolvers<TerminalExit>();
+    const exit = Promise.withResolvers<ProcessExit>();
     const open = Promise.withResolvers<boolean>();
     const aborting = onAbort(closing, () => socket.close());
     // A server that does not answer does not close the connection either.
@@ -123,7 +118,7 @@ class RemoteTerminal implements Terminal {
     this.#output.end();
   }
 
-  #hear(text: string, exited: (exit: TerminalExit) => void): void {
+  #hear(text: string, exited: (exit: ProcessExit) => void): void {
     const { data } = TerminalServerFrame.safeParse(tryParseJson(text));
     if (data?.type === 'error') this.#problem = errorFromBody(data.error);
     else if (data) exited('code' in data ? { code: data.code } : { signal: data.signal });

@@ -4,13 +4,14 @@ import { Readable, Writable } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import type { ByteSource } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { ProgramSpec } from '../protocol/host-payloads.ts';
+import type { ProcessExit } from '../protocol/process.ts';
 import { fileRights } from '../sandbox/sandbox-user.ts';
 import { folderId } from '../sandbox/spec.ts';
 import {
   checkProgram,
   type EnvironmentHandle,
   type EnvironmentPrimitive,
-  type ExecExit,
   type ExecOptions,
   type Execution,
   GRACE_MS,
@@ -30,7 +31,7 @@ import {
   realFolder,
 } from './files/environment-files.ts';
 import type { FilesRoot } from './files/session-files.ts';
-import type { ByteSink, ProgramSpec, RunningProgram } from './kernel-host.ts';
+import type { ByteSink, RunningProgram } from './kernel-host.ts';
 
 interface EnclosedOptions {
   /** Opens a host around the same folders each time; called again after the first host has ended. */
@@ -115,7 +116,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
       throw end ? ended(this.#id, end.reason, error) : error;
     });
     const exited = link.exited.then((exit) => {
-      if (exit.lost !== undefined && enclosure.failure) throw enclosure.failure;
+      if (exit.environmentEnded !== undefined && enclosure.failure) throw enclosure.failure;
       return exitOf(argv[0] ?? '', exit);
     });
     return this.#running.add(executionOf(link, exited, options.stdin), options.signal);
@@ -207,7 +208,7 @@ function ended(id: string, reason: string, cause?: unknown): CellaError {
   return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`, { cause });
 }
 
-function executionOf(link: RunningProgram, exited: Promise<ExecExit>, stdin: ExecOptions['stdin']): Execution {
+function executionOf(link: RunningProgram, exited: Promise<ProcessExit>, stdin: ExecOptions['stdin']): Execution {
   exited.catch(() => {}); // the caller gets the rejection
   return {
     stdin: writeStdin(link.stdin && toWritable(link.stdin), stdin),
@@ -218,20 +219,15 @@ function executionOf(link: RunningProgram, exited: Promise<ExecExit>, stdin: Exe
   };
 }
 
-function exitOf(
-  program: string,
-  { problem, signal, exitCode, outOfMemory }: Awaited<RunningProgram['exited']>,
-): ExecExit {
+function exitOf(program: string, { problem, ...exit }: Awaited<RunningProgram['exited']>): ProcessExit {
   if (problem !== undefined) {
     throw new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${problem}.`);
   }
-  // If nothing reported how it ended, treat it as killed.
-  if (signal !== undefined || exitCode === undefined) {
-    const by = signal ?? 'SIGKILL';
-    // Who is ended for memory has no other signal: it was a child's end, and this one has a cause of its own.
-    return { signal: by, ...(outOfMemory && by === 'SIGKILL' ? { outOfMemory } : {}) };
-  }
-  return { code: exitCode };
+  if (exit.code !== undefined) return { code: exit.code };
+  // With another signal, memory ran out for one of its children, and this one has a reason of its own.
+  return exit.outOfMemory && exit.signal === 'SIGKILL'
+    ? { signal: exit.signal, outOfMemory: true }
+    : { signal: exit.signal };
 }
 
 /** What an enclosed environment needs of its host: the AgentEnclosure that `openAgentEnclosure` opens is one. */

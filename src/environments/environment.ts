@@ -5,6 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { ProcessExit } from '../protocol/process.ts';
 import { EnvironmentFolders } from './files/environment-files.ts';
 
 export interface BasePaths {
@@ -25,23 +26,13 @@ export interface ExecOptions {
   readonly signal?: AbortSignal;
 }
 
-/** How a program ended: one of both. */
-export type ExecExit =
-  | { readonly code: number; readonly signal?: undefined; readonly outOfMemory?: undefined }
-  | {
-      readonly signal: string;
-      readonly code?: undefined;
-      /** It was ended because the memory that the place may have was used up. */
-      readonly outOfMemory?: true;
-    };
-
 export interface Execution {
   readonly stdin: Writable | undefined;
   /** Output is kept until it is read. Destroy the stream if you do not want to read it. */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Rejects only where it never began. */
-  readonly exited: Promise<ExecExit>;
+  readonly exited: Promise<ProcessExit>;
   /** The whole tree: TERM, then KILL after a grace period. */
   kill(options?: { readonly graceMs?: number }): void;
 }

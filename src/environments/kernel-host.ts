@@ -1,11 +1,13 @@
 /** The ports for running kernels: Executor opens kernel hosts; a KernelHost starts kernels, programs and terminals. */
 
-import type { ByteSource, KernelConnection, ProcessExit } from '../kernel/kernel-connection.ts';
+import type { ByteSource, KernelConnection } from '../kernel/kernel-connection.ts';
 import type { Capabilities } from '../protocol/enums.ts';
+import type { EnvironmentSpec } from '../protocol/environment-spec.ts';
+import type { ProgramSpec } from '../protocol/host-payloads.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
+import type { ProcessExit } from '../protocol/process.ts';
 import type { TerminalSize } from '../protocol/workspace-models.ts';
 import type { DeniedAttempt } from '../sandbox/proxy/allow-list.ts';
-import type { EnvironmentSpec } from '../sandbox/spec.ts';
 
 export interface StartKernelOptions {
   /** Variables in addition to those of every kernel. A kernel that starts from a snapshot keeps its own. */
@@ -13,7 +15,7 @@ export interface StartKernelOptions {
   /** The folder of packages that it may import, as a path inside the sandbox. */
   readonly packages?: string | undefined;
   /** A snapshot to start from, instead of an empty kernel. `keep`: the snapshot stays and can be used again. */
-  readonly from?: { readonly twin: number; readonly keep: boolean };
+  readonly from?: { readonly snapshot: number; readonly keep: boolean };
   /** Another kernel with the same memory lives on: what is random must differ. */
   readonly reseed?: boolean;
 }
@@ -21,20 +23,7 @@ export interface StartKernelOptions {
 /** Private memory in bytes, by number. */
 export interface MemoryUsage {
   readonly kernels: Readonly<Record<string, number>>;
-  readonly twins: Readonly<Record<string, number>>;
-}
-
-/** A program to be run beside the kernels. */
-export interface ProgramSpec {
-  readonly argv: readonly string[];
-  /** Variables in addition to those of every process in the environment. */
-  readonly env: Readonly<Record<string, string>>;
-  /** The folder, as it is inside, of the packages that it finds. */
-  readonly packages?: string | undefined;
-  /** The folder, as it is inside, that it begins in; without it the one that kernels work in. */
-  readonly cwd?: string | undefined;
-  /** `open`: the host writes it. Without it there is none. */
-  readonly stdin?: 'open' | undefined;
+  readonly snapshots: Readonly<Record<string, number>>;
 }
 
 /** The input of a program. What it is given after it has stopped reading is lost. */
@@ -75,6 +64,13 @@ export interface RunningTerminal {
   readonly exited: Promise<ProcessExit & { readonly problem?: string }>;
 }
 
+export interface KernelHostListener {
+  /** A snapshot has ended without being asked to. */
+  snapshotLost(snapshot: number, outOfMemory: boolean): void;
+  /** Code tried to reach a host that the network policy denies. Rate limited. */
+  networkDenied(attempt: DeniedAttempt): void;
+}
+
 /** An environment in which kernels, their snapshots and programs run. It outlives its kernels. */
 export interface KernelHost {
   /** The first call on a spare takes the kernel that was started ahead. */
@@ -87,13 +83,10 @@ export interface KernelHost {
   openTerminal(program: ProgramSpec, size: TerminalSize): Promise<RunningTerminal>;
   /** Discards a snapshot. */
   dropSnapshot(snapshot: number): void;
-  /** Called when a snapshot was lost. */
-  onGone: (snapshot: number, outOfMemory: boolean) => void;
-  /** Called when code tried to reach a host that the network policy denies. Rate limited. */
-  onDenied: (attempt: DeniedAttempt) => void;
+  /** Sets who is told of what happens in it; a spare has nobody until a session takes it. */
+  listen(listener: KernelHostListener): void;
   memoryUsage(): Promise<MemoryUsage>;
-  /** Set if a snapshot cannot start a second kernel while the first one lives. */
-  readonly forkless?: true;
+  readonly capabilities: Capabilities;
   /** Pid 1 of the environment, as the host sees it. */
   readonly pid: number;
   /** Why the sandbox could not be set up, if it could not. */

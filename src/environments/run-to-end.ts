@@ -3,8 +3,8 @@
 import type { ByteSource } from '../kernel/kernel-connection.ts';
 import { onAbort } from '../lib/abort.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
-import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { Command, CommandResult } from '../protocol/process.ts';
 import type { KernelHost, RunningProgram } from './kernel-host.ts';
 
 /** All that a program has written can be read at once when it has ended; a pipe that is open longer is somebody else's. */
@@ -48,8 +48,9 @@ async function finish(link: RunningProgram, command: Command, timedOut: () => bo
     const message = `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`;
     throw new CellaError('TOOL_FAILED', message, { details: { problem: exit.problem } });
   }
-  if (exit.lost !== undefined) {
-    throw new CellaError('TOOL_FAILED', `${command.argv[0]} ended with the sandbox that it ran in: ${exit.lost}.`);
+  if (exit.environmentEnded !== undefined) {
+    const message = `${command.argv[0]} ended with the sandbox that it ran in: ${exit.environmentEnded}.`;
+    throw new CellaError('TOOL_FAILED', message);
   }
   return {
     stdout: stdout.kept,
@@ -57,8 +58,7 @@ async function finish(link: RunningProgram, command: Command, timedOut: () => bo
     stdoutCut: stdout.cut,
     stderrCut: stderr.cut,
     timedOut: timedOut(),
-    ...(exit.exitCode === undefined ? {} : { exitCode: exit.exitCode }),
-    ...(exit.signal === undefined ? {} : { killedBy: exit.signal }),
+    exit,
   };
 }
 

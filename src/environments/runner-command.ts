@@ -6,9 +6,10 @@ import { settlesWithin } from '../lib/deadline.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
 import { SILENT_PIPE_MS } from '../lib/process-end.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { ProcessExit } from '../protocol/process.ts';
 import { decodeError, RpcCode } from '../protocol/rpc-message.ts';
 import { ErrorLine, LINE_BYTES } from '../protocol/runner-commands.ts';
-import type { EnvironmentPrimitive, ExecExit, Execution } from './environment.ts';
+import type { EnvironmentPrimitive, Execution } from './environment.ts';
 
 /** How the runner is started, and what it starts. Paths are as the environment sees them. */
 export interface RunnerPlace {
@@ -141,7 +142,7 @@ function broken(what: string): CellaError {
   return new CellaError('RUNNER_PROTOCOL', `The runner wrote ${what}.`);
 }
 
-function gone(name: string, exit: ExecExit): CellaError {
+function gone(name: string, exit: ProcessExit): CellaError {
   const how = exit.signal === undefined ? `with code ${exit.code} and no answer` : `by ${exit.signal}`;
   const why = exit.outOfMemory ? ', as the memory that its place may have was used up' : '';
   return new CellaError('RUNNER_GONE', `The runner's ${name} ended ${how}${why}.`, { details: { ...exit } });

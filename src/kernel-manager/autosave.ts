@@ -137,13 +137,13 @@ export async function forkForSave(
   const { kernel, executions: execution } = kernelProcess;
   if (!kernel?.idle || kernelProcess.transaction.open !== undefined) return undefined;
   const shared = kernelProcess.requireShared;
-  if (shared.environment.forkless) {
+  if (!shared.environment.capabilities.liveFork) {
     await autosave.saveInPlace(kernel, execution);
     return undefined;
   }
   try {
     const snapshot = await takeSnapshot(kernel, shared);
-    const link = await shared.launch({ env: {}, from: { twin: snapshot, keep: false } });
+    const link = await shared.launch({ env: {}, from: { snapshot, keep: false } });
     const fork = new Kernel(link, { background: () => {} });
     await waitReady(fork, { fromSnapshot: true });
     forked();

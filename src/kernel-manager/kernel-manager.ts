@@ -200,7 +200,7 @@ export class KernelManager implements SlotHolder {
         const shared = this.#process.requireShared;
         const snapshot = checkpoint?.snapshot ?? (await takeSnapshot(kernel, shared));
         const keep = checkpoint !== undefined;
-        const link = await shared.launch({ env: {}, from: { twin: snapshot, keep }, reseed: true });
+        const link = await shared.launch({ env: {}, from: { snapshot, keep }, reseed: true });
         await child.manager.#adopt(shared, link, this.executions);
         return child;
       } catch (error) {

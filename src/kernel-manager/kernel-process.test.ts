@@ -1,14 +1,17 @@
 import { expect, test } from 'vitest';
-import type { KernelHost } from '../environments/kernel-host.ts';
+import type { KernelHost, KernelHostListener } from '../environments/kernel-host.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { unlimitedSlots } from './kernel-slots.ts';
 import { SharedEnvironment } from './shared-environment.ts';
 
 /** As much of an environment as SharedEnvironment uses. It closes when `end` is called. */
-function fakeEnvironment(): { environment: KernelHost; end: () => void } {
+function fakeEnvironment() {
   const closing = Promise.withResolvers<void>();
-  const part = { alive: true, pid: 1, drop: () => {}, close: () => closing.promise };
-  return { environment: part as unknown as KernelHost, end: closing.resolve };
+  const listeners: KernelHostListener[] = [];
+  const listen = (listener: KernelHostListener) => listeners.push(listener);
+  const part = { alive: true, pid: 1, listen, close: () => closing.promise };
+  const lose = (snapshot: number) => listeners[0]?.snapshotLost(snapshot, false);
+  return { environment: part as unknown as KernelHost, end: closing.resolve, lose };
 }
 
 function kernelProcess(): KernelProcess {
@@ -44,9 +47,9 @@ test('an open transaction ends with the environment that its snapshot is in', as
   agent.transaction.leaveOpen(7);
   agent.transaction.end();
   expect(agent.transaction.open).toBe(7);
-  old.environment.onGone(8, false);
+  old.lose(8);
   expect(agent.transaction.open).toBe(7);
-  old.environment.onGone(7, false);
+  old.lose(7);
   expect(agent.transaction.none).toBe(true);
   expect(() => agent.transaction.take()).toThrow('There is no open transaction.');
 });

@@ -7,7 +7,7 @@
  * One kernel at a time. Attached processes, live checkpoints and an open transaction end with the environment.
  */
 
-import type { KernelHost } from '../environments/kernel-host.ts';
+import type { KernelHostListener } from '../environments/kernel-host.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
@@ -20,7 +20,7 @@ import { type LiveCheckpointLimits, LiveCheckpoints, Transaction } from './snaps
 export interface KernelProcessOptions {
   readonly checkpointLimits: LiveCheckpointLimits;
   /** Called for each host that the code may not reach. */
-  readonly onDenied: KernelHost['onDenied'];
+  readonly onDenied: KernelHostListener['networkDenied'];
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
   /** Makes the handler of one kernel's calls to the host. */
   readonly handler?: (() => CallHandler) | undefined;
@@ -103,11 +103,11 @@ export class KernelProcess {
   useEnvironment(shared: SharedEnvironment): void {
     this.#shared = shared;
     this.#releaseEnvironment = shared.retain({
-      onGone: (snapshot, outOfMemory) => {
+      snapshotLost: (snapshot, outOfMemory) => {
         if (snapshot === this.transaction.open) this.transaction.forget();
         this.checkpoints.markGone(snapshot, outOfMemory ? 'memory ran out' : 'its process has ended');
       },
-      onDenied: (attempt) => this.#options.onDenied(attempt),
+      networkDenied: (attempt) => this.#options.onDenied(attempt),
     });
   }
 

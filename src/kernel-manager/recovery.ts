@@ -131,10 +131,10 @@ export class Recovery {
   /** Starts from the snapshot of when the transaction began. */
   async #rollBack(shared: SharedEnvironment, snapshot: number): Promise<Kernel> {
     const { cause } = this.#process;
-    const link = await shared.launch({ env: {}, from: { twin: snapshot, keep: false } });
+    const link = await shared.launch({ env: {}, from: { snapshot, keep: false } });
     const kernel = await this.#process.attach(link, undefined, { fromSnapshot: true });
     const restored = namesIn(await kernel.introspect('variables', {}));
-    if (cause) kernel.notice = { recovered: { cause, savedAgoMs: 0, restored, lost: [] } };
+    if (cause) kernel.announce({ recovered: { cause, savedAgoMs: 0, restored, lost: [] } });
     return kernel;
   }
 
@@ -229,7 +229,7 @@ async function restoreLastSave(
   } finally {
     kernelProcess.expectDeath(false);
   }
-  if (notice) kernel.notice = cause ? { recovered: { ...notice, cause } } : { woken: notice };
+  if (notice) kernel.announce(cause ? { recovered: { ...notice, cause } } : { woken: notice });
   if (kernel.dead) kernelProcess.onDeath(kernel, shared, kernel.dead);
   return kernel;
 }

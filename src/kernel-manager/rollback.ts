@@ -92,7 +92,7 @@ export class KernelRollback {
     const shared = kernelProcess.requireShared;
     await kernelProcess.kill(EMPTY);
     try {
-      await kernelProcess.attach(await shared.launch({ env: {}, from: { twin: snapshot, keep } }), undefined, {
+      await kernelProcess.attach(await shared.launch({ env: {}, from: { snapshot, keep } }), undefined, {
         fromSnapshot: true,
       });
     } catch (cause) {
@@ -115,7 +115,7 @@ export class KernelRollback {
 
   async #evictToFit(): Promise<void> {
     const usage = await this.#process.shared?.environment.memoryUsage();
-    if (usage) this.#process.checkpoints.evictToFit(usage.twins);
+    if (usage) this.#process.checkpoints.evictToFit(usage.snapshots);
   }
 
   #newCheckpoint(snapshot: number): LiveCheckpoint {

@@ -1,7 +1,7 @@
 /** An environment that a kernel and its forks share, and the snapshots (frozen forks) in it. Closed when its last kernel is released. */
 
 import { randomInt } from 'node:crypto';
-import type { KernelHost, StartKernelOptions } from '../environments/kernel-host.ts';
+import type { KernelHost, KernelHostListener, StartKernelOptions } from '../environments/kernel-host.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 
@@ -12,25 +12,25 @@ export interface EnvironmentSource {
   launchOptions(): StartKernelOptions;
 }
 
-type EnvironmentListener = Pick<KernelHost, 'onGone' | 'onDenied'>;
-
 export class SharedEnvironment {
   readonly environment: KernelHost;
-  readonly #listeners = new Set<EnvironmentListener>();
+  readonly #listeners = new Set<KernelHostListener>();
 
   constructor(environment: KernelHost) {
     this.environment = environment;
-    environment.onGone = (snapshot, outOfMemory) => {
-      for (const listener of this.#listeners) listener.onGone(snapshot, outOfMemory);
-    };
-    // Which of its kernels it was cannot be seen from outside.
-    environment.onDenied = (attempt) => {
-      for (const listener of this.#listeners) listener.onDenied(attempt);
-    };
+    environment.listen({
+      snapshotLost: (snapshot, outOfMemory) => {
+        for (const listener of this.#listeners) listener.snapshotLost(snapshot, outOfMemory);
+      },
+      // Which of its kernels it was cannot be seen from outside.
+      networkDenied: (attempt) => {
+        for (const listener of this.#listeners) listener.networkDenied(attempt);
+      },
+    });
   }
 
   /** Returns the function that releases it. The last release closes the environment. */
-  retain(listener: EnvironmentListener): () => Promise<void> {
+  retain(listener: KernelHostListener): () => Promise<void> {
     this.#listeners.add(listener);
     return async () => {
       if (this.#listeners.delete(listener) && this.#listeners.size === 0) await this.environment.close();

@@ -4,6 +4,7 @@ import { giveWay } from '../lib/event-loop.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
 import type { ExecutionEvent, ProgressEvent } from '../protocol/execution-events.ts';
 import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
+import { KernelLimit } from '../protocol/kernel-limits.ts';
 import { encodeValue, ValueEncoder } from '../protocol/kernel-marshal.ts';
 import { type InputCall, parseInputCall } from '../protocol/kernel-payloads.ts';
 import type { PyValue } from '../protocol/py-values.ts';
@@ -12,8 +13,8 @@ import type { FrameConnection } from './kernel-connection.ts';
 import type { KernelExecution } from './kernel-execution.ts';
 import type { KernelOutput } from './kernel-output.ts';
 
-/** A kernel keeps to fewer; one that does not is cut off. */
-const MOST_CALLS = 256;
+/** A kernel keeps to a quarter of it; one that does not is cut off. */
+const MOST_CALLS = 4 * KernelLimit.mostCalls;
 /** What the reply to a call is reckoned to take until it is known: all that a kernel calls at once has room. */
 const REPLY_COST = 1024 * 1024;
 /** More than a kernel can number. */
@@ -130,8 +131,8 @@ export class HostCalls {
       return true;
     }
     // An input request is an event: it waits for a slow reader like all others, or code could send any number.
-    if (!output.reached(call.marks) || !this.#options.budget.readerHasRoom) return false;
-    output.release(call.marks);
+    if (!output.reached(call.markers) || !this.#options.budget.readerHasRoom) return false;
+    output.release(call.markers);
     const size = 2 * call.prompt.length + FRAME_COST;
     this.#options.budget.take('kept', size);
     this.#prompts.set(id, size);

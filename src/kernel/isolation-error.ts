@@ -12,7 +12,7 @@ export function isolationError(layer: string, message: string): CellaError {
     return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
   }
   if (layer === 'preload') return new CellaError('INVALID_OPTIONS', `preload: ${message}.`);
-  if (layer === 'twin') return new CellaError('CHECKPOINT_GONE', `The kernel cannot go back: ${message}.`);
+  if (layer === 'snapshot') return new CellaError('CHECKPOINT_GONE', `The kernel cannot go back: ${message}.`);
   if (layer === 'template') return new CellaError('TEMPLATE_FAILED', `A kernel could not be started: ${message}.`);
   return new CellaError(
     'SANDBOX_UNAVAILABLE',

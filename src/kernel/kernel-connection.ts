@@ -2,6 +2,8 @@
 
 import type { Death } from '../protocol/execution-events.ts';
 import type { Frame } from '../protocol/kernel-frames.ts';
+import { ExitCode } from '../protocol/kernel-limits.ts';
+import type { ProcessExit } from '../protocol/process.ts';
 
 /** Bytes from one descriptor of the kernel. */
 export interface ByteSource {
@@ -22,15 +24,6 @@ export interface FrameConnection {
   close(): void;
 }
 
-/** How the process ended, as the one that reaped it says. */
-export interface ProcessExit {
-  readonly signal?: string;
-  readonly exitCode?: number;
-  readonly outOfMemory: boolean;
-  /** Where no one could say: the sandbox as a whole was lost. */
-  readonly lost?: string;
-}
-
 export interface KernelConnection {
   readonly control: FrameConnection;
   readonly stdout: ByteSource;
@@ -44,9 +37,6 @@ export interface KernelConnection {
   readonly exited: Promise<ProcessExit>;
 }
 
-/** How a kernel ends that had no memory left for its own work: kernel.py. */
-const OUT_OF_MEMORY_EXIT_CODE = 72;
-
 export function describeDeath(
   exit: ProcessExit,
   violation: string | undefined,
@@ -55,13 +45,13 @@ export function describeDeath(
 ): Death {
   const how: Pick<Death, 'signal' | 'exitCode' | 'lastStderr'> = {
     ...(exit.signal === undefined ? {} : { signal: exit.signal }),
-    ...(exit.exitCode === undefined ? {} : { exitCode: exit.exitCode }),
+    ...(exit.code === undefined ? {} : { exitCode: exit.code }),
     ...(lastStderr === '' ? {} : { lastStderr }),
   };
   if (violation !== undefined) {
     return { code: 'KERNEL_PROTOCOL', message: `The kernel was cut off: it sent ${violation}.`, ...how };
   }
-  if (exit.outOfMemory || exit.exitCode === OUT_OF_MEMORY_EXIT_CODE) {
+  if (exit.outOfMemory || exit.code === ExitCode.outOfMemory) {
     const ended = exit.signal === undefined ? 'ended' : 'was killed';
     return { code: 'KERNEL_OUT_OF_MEMORY', message: `The kernel ${ended}: it used more memory than it may.`, ...how };
   }
@@ -72,7 +62,7 @@ export function describeDeath(
 }
 
 function describeExit(exit: ProcessExit): string {
-  if (exit.lost !== undefined) return `The kernel is gone: ${exit.lost}.`;
+  if (exit.environmentEnded !== undefined) return `The kernel is gone: ${exit.environmentEnded}.`;
   if (exit.signal !== undefined) return `The kernel was killed by ${exit.signal}.`;
-  return `The kernel ended with exit code ${exit.exitCode}.`;
+  return `The kernel ended with exit code ${exit.code}.`;
 }

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LABEL_BYTES } from '../protocol/kernel-payloads.ts';
+import { KernelLimit } from '../protocol/kernel-limits.ts';
 import type { ByteSource } from './kernel-connection.ts';
-import { MARKER_BYTES, OutputStream } from './kernel-output.ts';
+import { OutputStream } from './kernel-output.ts';
 
-const mark = Buffer.alloc(MARKER_BYTES, 0xff);
+const mark = Buffer.alloc(KernelLimit.markerBytes, 0xff);
 mark.write('a mark of chaos', 1, 'latin1');
 
-const label = Buffer.alloc(LABEL_BYTES, 0xff);
+const label = Buffer.alloc(KernelLimit.tagBytes, 0xff);
 label.write('a label of ours', 1, 'latin1');
 
 function labelled(owner: number, text: string, length = Buffer.byteLength(text)): Buffer {

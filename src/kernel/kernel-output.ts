@@ -8,7 +8,7 @@
 import { randomFillSync } from 'node:crypto';
 import { StringDecoder } from 'node:string_decoder';
 import { timeoutAfterIo } from '../lib/deadline.ts';
-import { LABEL_BYTES } from '../protocol/kernel-payloads.ts';
+import { KernelLimit } from '../protocol/kernel-limits.ts';
 import type { ByteSource, KernelConnection } from './kernel-connection.ts';
 
 export type StreamName = 'stdout' | 'stderr';
@@ -258,7 +258,7 @@ export class OutputStream {
   }
 }
 
-export const MARKER_BYTES = 16;
+const { markerBytes: MARKER_BYTES, tagBytes: TAG_BYTES, largestPieceBytes: LARGEST_PIECE_BYTES } = KernelLimit;
 
 /** Random bytes are made in bulk: one call costs as much as a thousand bytes. */
 const randomBytes = Buffer.alloc(256 * MARKER_BYTES);
@@ -279,9 +279,7 @@ export function newOutputMarker(): Buffer {
 /** Markers and tags begin with it, and no UTF-8 text holds it: to look for it is all that most output costs. */
 const SIGN_FIRST_BYTE = 0xff;
 /** After the tag: the number of the execution, and how long its text is. */
-const HEADER_BYTES = LABEL_BYTES + 6;
-/** A kernel writes each piece as a whole; what is longer was not written by it. */
-const LARGEST_TAGGED_TEXT = 4096;
+const HEADER_BYTES = TAG_BYTES + 6;
 
 /** Text of the execution `owner`, from `begin` to `end`. */
 export interface TaggedText {
@@ -329,10 +327,11 @@ export function taggedTextAt(bytes: Buffer, at: number, tag: Uint8Array): Output
   if (!begins(bytes, at, tag)) return undefined;
   const begin = at + HEADER_BYTES;
   if (begin > bytes.length) return { kind: 'part', at };
-  const end = begin + bytes.readUInt16LE(at + LABEL_BYTES + 4);
-  if (end - at > LARGEST_TAGGED_TEXT) return undefined;
+  const end = begin + bytes.readUInt16LE(at + TAG_BYTES + 4);
+  // A kernel writes each piece as a whole; what is longer was not written by it.
+  if (end - at > LARGEST_PIECE_BYTES) return undefined;
   if (end > bytes.length) return { kind: 'part', at };
-  return { kind: 'tagged', at, owner: bytes.readUInt32LE(at + LABEL_BYTES), begin, end };
+  return { kind: 'tagged', at, owner: bytes.readUInt32LE(at + TAG_BYTES), begin, end };
 }
 
 /** Whether this sign is there, as far as the bytes go. */

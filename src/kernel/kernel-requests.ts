@@ -1,7 +1,9 @@
 /** Requests of the host to an idle kernel, one at a time: introspection, snapshots, saving and loading checkpoints. */
 
 import { CellaError } from '../protocol/errors.ts';
+import { encodeHostPayload, type HostPayload } from '../protocol/host-payloads.ts';
 import { FrameError, FrameType } from '../protocol/kernel-frames.ts';
+import { KernelLimit } from '../protocol/kernel-limits.ts';
 import {
   encodePart,
   type LoadedPayload,
@@ -10,7 +12,7 @@ import {
   parseLoaded,
   parsePart,
   parseSaved,
-  parseTwinned,
+  parseSnapshotTaken,
   type SavedPayload,
 } from '../protocol/kernel-payloads.ts';
 import type { Segment } from '../protocol/kernel-state.ts';
@@ -27,10 +29,7 @@ const SAVE_GRACE_MS = 5000;
 const REQUEST_ID_BIT = 0x80000000;
 
 /** How a kernel saves its namespace. */
-export interface SaveSettings {
-  readonly limitBytes: number;
-  readonly seconds: number;
-}
+export type SaveSettings = HostPayload<'save'>;
 
 interface KernelRequestHooks {
   /** Throws if the kernel is not idle. */
@@ -65,18 +64,18 @@ export class KernelRequests {
         request.extend(REQUEST_GRACE_MS, () => this.#hooks.unanswered());
       },
     });
-    this.#connection.control.send(FrameType.request, request.id, JSON.stringify({ method, params }));
+    this.#connection.control.send(FrameType.request, request.id, encodeHostPayload('request', { method, params }));
     return request.result;
   }
 
   /** Takes a snapshot with that number. Rejects with FORK_UNSAFE if the kernel cannot be forked. */
   takeSnapshot(number: number): Promise<void> {
     const parse = (payload: Buffer): void => {
-      const { unsafe } = parseTwinned(payload);
+      const { unsafe } = parseSnapshotTaken(payload);
       if (unsafe !== undefined) throw new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`);
     };
-    const request = this.#start(number, { answer: FrameType.twinned, parse, timeoutMs: REQUEST_TIMEOUT_MS });
-    this.#connection.control.send(FrameType.twin, number);
+    const request = this.#start(number, { answer: FrameType.snapshotTaken, parse, timeoutMs: REQUEST_TIMEOUT_MS });
+    this.#connection.control.send(FrameType.snapshot, number);
     return request.result;
   }
 
@@ -91,7 +90,7 @@ export class KernelRequests {
         part(header, bytes);
       },
     });
-    this.#connection.control.send(FrameType.save, CHECKPOINT_REQUEST_ID, JSON.stringify(settings));
+    this.#connection.control.send(FrameType.save, CHECKPOINT_REQUEST_ID, encodeHostPayload('save', settings));
     return request.result;
   }
 
@@ -221,7 +220,7 @@ export interface LoadableSegment {
   readonly bytes: Uint8Array;
 }
 
-const PART_BYTES = 8 * 1024 * 1024;
+const PART_BYTES = KernelLimit.partBytes;
 /** How much may be on its way. */
 const MAX_IN_FLIGHT_BYTES = 4 * 1024 * 1024;
 

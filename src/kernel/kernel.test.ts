@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest';
 import { type Frame, FrameType } from '../protocol/kernel-frames.ts';
+import { ExitCode } from '../protocol/kernel-limits.ts';
 import { encodeValue } from '../protocol/kernel-marshal.ts';
+import type { ProcessExit } from '../protocol/process.ts';
 import { EventListener } from './event-queue.ts';
 import { Kernel } from './kernel.ts';
-import type { ByteSource, FrameConnection, KernelConnection, ProcessExit } from './kernel-connection.ts';
+import type { ByteSource, FrameConnection, KernelConnection } from './kernel-connection.ts';
 import { KernelExecution } from './kernel-execution.ts';
 
 const silent: ByteSource = { read: (_onChunk, onEnd) => onEnd(), resume: () => {}, close: () => {} };
@@ -39,7 +41,7 @@ const turns = () => new Promise((resolve) => setTimeout(resolve, 20));
 
 test('why a kernel could not be closed in is told, also where its end is known before', async () => {
   const { kernel, exit, say, hangUp } = scripted();
-  exit({ outOfMemory: false, exitCode: 1 });
+  exit({ code: 1 });
   await turns();
   say({ type: FrameType.failed, id: 0, payload: Buffer.from('{"layer":"namespaces","message":"no pivot_root"}') });
   hangUp();
@@ -47,9 +49,20 @@ test('why a kernel could not be closed in is told, also where its end is known b
   await kernel.died;
 });
 
+test('a kernel that could not be isolated and could not report it is not taken for one without memory', async () => {
+  const start = scripted();
+  start.exit({ code: ExitCode.notIsolated });
+  start.hangUp();
+  await expect(start.kernel.ready).rejects.toMatchObject({ code: 'SANDBOX_UNAVAILABLE' });
+  const full = scripted();
+  full.exit({ code: ExitCode.outOfMemory });
+  full.hangUp();
+  await expect(full.kernel.ready).rejects.toMatchObject({ code: 'KERNEL_OUT_OF_MEMORY' });
+});
+
 test('a kernel that ends without a word has died', async () => {
   const { kernel, exit, hangUp } = scripted();
-  exit({ outOfMemory: false, signal: 'SIGKILL' });
+  exit({ signal: 'SIGKILL' });
   await turns();
   hangUp();
   await expect(kernel.ready).rejects.toMatchObject({ code: 'KERNEL_DIED' });
@@ -57,22 +70,22 @@ test('a kernel that ends without a word has died', async () => {
 
 test('a kernel whose connection somebody else holds is not waited for without end', async () => {
   const { kernel, exit } = scripted();
-  exit({ outOfMemory: false, signal: 'SIGKILL' });
+  exit({ signal: 'SIGKILL' });
   await expect(kernel.ready).rejects.toMatchObject({ code: 'KERNEL_DIED' });
 });
 
 test('what a kernel answers after it was killed is no sign of life: its cell ends with it, and no other begins there', async () => {
   const { kernel, killed, exit, say, hangUp } = scripted();
-  const label = new Uint8Array(16).fill(255);
-  say({ type: FrameType.hello, id: 0, payload: encodeValue({ python: '3.11.2', implementation: 'cpython', label }) });
+  const tag = new Uint8Array(16).fill(255);
+  say({ type: FrameType.hello, id: 0, payload: encodeValue({ python: '3.11.2', implementation: 'cpython', tag }) });
   await kernel.ready;
   const settings = { timeoutMs: 1, graceMs: 1, inputTimeoutMs: 1000, outputLimitBytes: 1000 };
   const execution = new KernelExecution(1, 'while True: pass', settings, new EventListener(() => {}));
   const result = kernel.execute(execution);
   await killed;
-  say({ type: FrameType.result, id: 1, payload: encodeValue({ status: 'ok', marks: [0, 0] }) });
+  say({ type: FrameType.result, id: 1, payload: encodeValue({ status: 'ok', markers: [0, 0] }) });
   expect(kernel.idle).toBe(false);
-  exit({ outOfMemory: false, signal: 'SIGKILL' });
+  exit({ signal: 'SIGKILL' });
   hangUp();
   expect(await result).toMatchObject({ status: 'timeout', death: { signal: 'SIGKILL' } });
 });

@@ -12,6 +12,7 @@ import type {
   ResultEvent,
 } from '../protocol/execution-events.ts';
 import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
+import { ExitCode } from '../protocol/kernel-limits.ts';
 import { encodeText } from '../protocol/kernel-marshal.ts';
 import {
   type HelloPayload,
@@ -25,12 +26,13 @@ import {
   type ResultPayload,
   type SavedPayload,
 } from '../protocol/kernel-payloads.ts';
+import type { ProcessExit } from '../protocol/process.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { FrameQueue, parsedOnce, type QueuedFrame } from './frame-queue.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
 import { isolationError } from './isolation-error.ts';
 import { KernelBudget } from './kernel-budget.ts';
-import { describeDeath, type KernelConnection, type ProcessExit } from './kernel-connection.ts';
+import { describeDeath, type KernelConnection } from './kernel-connection.ts';
 import { ExecutionDeadline, type KernelExecution, type StopReason } from './kernel-execution.ts';
 import { KernelOutput, newOutputMarker, type StreamName } from './kernel-output.ts';
 import {
@@ -76,7 +78,7 @@ export class Kernel {
   readonly #executions: () => number;
   #lastEnded: number | undefined;
   /** For the first result. */
-  notice: Notice | undefined;
+  #notice: Notice | undefined;
   readonly #hostCalls: HostCalls;
   readonly #requests: KernelRequests;
   readonly #frames: FrameQueue;
@@ -100,7 +102,7 @@ export class Kernel {
     this.budget = new KernelBudget(connection.control);
     this.#executions = executions ?? (() => 0);
     this.#background = background;
-    this.notice = notice;
+    this.#notice = notice;
     // If nobody waits for the kernel, its failure must not become an unhandled rejection.
     this.#ready.promise.catch(() => {});
     // First: output may end while the reader is put on it.
@@ -198,6 +200,11 @@ export class Kernel {
     return this.#requests.load(python, segments, timeoutMs);
   }
 
+  /** Sets what the first result tells. */
+  announce(notice: Notice): void {
+    this.#notice = notice;
+  }
+
   interrupt(): boolean {
     if (this.#state.kind !== 'running') return false;
     this.#stop(this.#state.execution, 'interrupt');
@@ -268,7 +275,7 @@ export class Kernel {
         this.#hostCalls.giveUp(frame.id);
         return true;
       case FrameType.answer:
-      case FrameType.twinned:
+      case FrameType.snapshotTaken:
       case FrameType.saved:
       case FrameType.loaded:
         return this.#answer(frame);
@@ -283,7 +290,7 @@ export class Kernel {
 
   #hello(hello: HelloPayload): boolean {
     if (this.#state.kind !== 'starting') throw new FrameError('a second hello');
-    this.#output.open(hello.label);
+    this.#output.open(hello.tag);
     this.#state = { kind: 'idle' };
     this.#ready.resolve(hello);
     return true;
@@ -294,7 +301,7 @@ export class Kernel {
       throw new FrameError(`a result for execution ${frame.id}, which does not run`);
     }
     const { execution } = this.#state;
-    if (!this.#output.reached(payload.marks)) return false;
+    if (!this.#output.reached(payload.markers)) return false;
     // The result came before the kill and has waited. The kernel is dying, so no other cell may start.
     if (this.#killRequested) return true;
     this.#output.finish();
@@ -302,7 +309,7 @@ export class Kernel {
     this.#endExecution();
     this.#state = { kind: 'idle' };
     this.#lastEnded = execution.number;
-    const notice = this.#finished++ === 0 ? this.notice : undefined;
+    const notice = this.#finished++ === 0 ? this.#notice : undefined;
     execution.finish(payload, notice);
     return true;
   }
@@ -323,9 +330,9 @@ export class Kernel {
       this.#background({ ...event, ...executionPart(frame.id || this.#lastEnded) }, size);
       return true;
     }
-    if (!this.#output.reached(payload.marks) || !this.budget.readerHasRoom) return false;
+    if (!this.#output.reached(payload.markers) || !this.budget.readerHasRoom) return false;
     running.display(event, size, payload.dataCut);
-    this.#output.release(payload.marks);
+    this.#output.release(payload.markers);
     return true;
   }
 
@@ -357,7 +364,7 @@ export class Kernel {
     if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a kernel that runs');
     const { layer, message } = parseFailed(frame.payload);
     this.#ready.reject(isolationError(layer, message));
-    void this.#finishExit({ outOfMemory: false, lost: 'it could not be closed in' });
+    void this.#finishExit({ code: ExitCode.notIsolated, environmentEnded: 'it could not be isolated' });
     return true;
   }
 
@@ -402,9 +409,11 @@ export class Kernel {
     this.#hostCalls.close();
     this.#connection.control.close();
     const error = new CellaError(death.code, death.message, { details: { ...death } });
-    this.#ready.reject(error);
+    // It could not report why: FAILED did not reach the host.
+    const isolated = exit.code !== ExitCode.notIsolated;
+    this.#ready.reject(isolated ? error : isolationError('kernel', 'it ended before it could report the reason'));
     if (before.kind === 'running') {
-      before.execution.fail(death, this.#finished === 0 ? this.notice : undefined);
+      before.execution.fail(death, this.#finished === 0 ? this.#notice : undefined);
     } else if (before.kind === 'answering') {
       before.request.reject(error);
     }

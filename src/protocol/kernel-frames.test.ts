@@ -120,12 +120,14 @@ describe('frames', () => {
   });
 });
 
+const constantCase = (name: string) => name.replaceAll(/[A-Z]/g, '_$&').toUpperCase();
+
 describe('docs/internals/kernel-protocol.md', () => {
   it('has a row for every frame, by its letter and name, and for no other', () => {
     const page = readFileSync(new URL('../../docs/internals/kernel-protocol.md', import.meta.url), 'utf8');
-    const rows = [...page.matchAll(/^\| `(\w)` ([A-Z]+) \|/gm)].map(([, letter, name]) => `${letter} ${name}`);
+    const rows = [...page.matchAll(/^\| `(\w)` ([A-Z_]+) \|/gm)].map(([, letter, name]) => `${letter} ${name}`);
     const frames = Object.entries(FrameType).map(
-      ([name, type]) => `${String.fromCharCode(type)} ${name.toUpperCase()}`,
+      ([name, type]) => `${String.fromCharCode(type)} ${constantCase(name)}`,
     );
     // Some go more than one way, and have a row for each.
     expect([...new Set(rows)].toSorted()).toEqual(frames.toSorted());

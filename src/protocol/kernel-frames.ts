@@ -6,7 +6,7 @@ export const FRAME_COST = 256;
 
 const letter = (text: string): number => text.charCodeAt(0);
 
-/** Host to template, template and pid 1 to host, host to kernel, command or terminal, kernel to host. */
+/** Upper case to Python, lower case to the host. python/cella_kernel/protocol.py has the same; a test compares them. */
 export const FrameType = {
   open: letter('O'),
   attach: letter('A'),
@@ -14,18 +14,18 @@ export const FrameType = {
   start: letter('S'),
   interrupt: letter('I'),
   kill: letter('K'),
-  drop: letter('D'),
+  dropSnapshot: letter('D'),
   measure: letter('M'),
   opened: letter('o'),
   attached: letter('a'),
   failed: letter('f'),
   died: letter('d'),
-  gone: letter('g'),
+  snapshotLost: letter('g'),
   measured: letter('m'),
   execute: letter('X'),
   request: letter('Q'),
   reply: letter('Y'),
-  twin: letter('T'),
+  snapshot: letter('T'),
   save: letter('V'),
   load: letter('L'),
   typed: letter('B'),
@@ -37,7 +37,7 @@ export const FrameType = {
   answer: letter('q'),
   call: letter('c'),
   cancel: letter('x'),
-  twinned: letter('t'),
+  snapshotTaken: letter('t'),
   part: letter('v'),
   saved: letter('w'),
   loaded: letter('l'),

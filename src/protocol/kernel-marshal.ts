@@ -1,20 +1,19 @@
 /** Python values between host and kernel: the part of marshal version 2 that both sides use, read with every length checked. */
 
 import { FrameError } from './kernel-frames.ts';
+import { KernelLimit } from './kernel-limits.ts';
 import { PyObject, type PyValue } from './py-values.ts';
 
-const DEEPEST = 400;
+/** A frame has levels of its own around a value. */
+const DEEPEST = 2 * KernelLimit.deepestValue;
 const FEW_DIGITS = 3;
 /** Of the digits above those. */
 const FEW_WEIGHT = 2 ** 45;
-/** Items of lists and keys of dicts in all. */
-export const MOST_ITEMS = 50_000;
 /** What a frame has beside the value in it. */
 const ENVELOPE_ITEMS = 1000;
-/** Digits of 15 bits: as many as 10,000 decimal digits take. */
-const MOST_DIGITS = 2215;
-/** So many of them count for an item: 90 bits. */
-const ITEM_DIGITS = 6;
+const DIGIT_BITS = 15;
+const MOST_DIGITS = Math.ceil((KernelLimit.mostIntegerDigits * Math.log2(10)) / DIGIT_BITS);
+const ITEM_DIGITS = KernelLimit.integerItemBits / DIGIT_BITS;
 const SHORT_TEXT = 64;
 
 /** Reads one value that fills `bytes` exactly; anything else throws a FrameError. */
@@ -74,7 +73,7 @@ class Reader {
   /** Bytes alone bound neither what a value takes in memory nor how long it takes to read. */
   #count(items: number): void {
     this.items += items;
-    if (this.items > MOST_ITEMS + ENVELOPE_ITEMS) throw new FrameError('a value of too many items');
+    if (this.items > KernelLimit.mostValueItems + ENVELOPE_ITEMS) throw new FrameError('a value of too many items');
   }
 
   #byte(): number {
@@ -282,7 +281,6 @@ export function writeText(text: string, to: Buffer, from: number): number {
 }
 
 const INT32 = 2 ** 31;
-const DIGIT_BITS = 15;
 const DIGIT = 2 ** DIGIT_BITS - 1;
 /** What one step writes: a part is an item of a list, a key of a dict or a piece of a long text. */
 const STEP_PARTS = 2000;

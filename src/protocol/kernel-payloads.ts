@@ -2,23 +2,15 @@
 
 import { z } from 'zod';
 import { FrameError, FrameType } from './kernel-frames.ts';
+import { KernelLimit } from './kernel-limits.ts';
 import { decodeCounted, decodeValue } from './kernel-marshal.ts';
 import { PyObject, type PyValue } from './py-values.ts';
 
 const MB = 1024 * 1024;
-/** Of a call: one that carries a piece of a file, and any other. */
-const LARGEST_PIECE = 9 * MB;
-const LARGEST_CALL = 2 * MB;
-const PIECES: ReadonlySet<string> = new Set(['artifacts.write']);
-/** MIME types of one bundle, and the characters of each. */
-const MOST_FORMS = 100;
-const LONGEST_NAME = 255;
-/** Variables of one checkpoint: how many, and their names in all. Each may be in two segments. */
-const MOST_NAMES = 10_000;
+/** Calls that carry a piece of a file. */
+const FILE_CALLS: ReadonlySet<string> = new Set(['artifacts.write']);
 /** The header of a part, as JSON: all names may be in one, each character as an escape. */
 const LARGEST_HEADER = 4 * MB;
-/** What stands before output of an execution that is over. */
-export const LABEL_BYTES = 16;
 
 /** The largest payload of each frame that a kernel may send. */
 export const fromKernel: ReadonlyMap<number, number> = new Map([
@@ -27,10 +19,10 @@ export const fromKernel: ReadonlyMap<number, number> = new Map([
   [FrameType.hello, 4096],
   [FrameType.result, 24 * MB],
   [FrameType.display, 9 * MB],
-  [FrameType.answer, 4 * MB],
-  [FrameType.call, LARGEST_PIECE],
+  [FrameType.answer, KernelLimit.largestAnswerBytes],
+  [FrameType.call, KernelLimit.largestFileCallBytes],
   [FrameType.cancel, 0],
-  [FrameType.twinned, 64 * 1024],
+  [FrameType.snapshotTaken, 64 * 1024],
   [FrameType.part, 13 * MB],
   [FrameType.saved, 16 * MB],
   [FrameType.loaded, 16 * MB],
@@ -41,34 +33,40 @@ export const fromSupervisor: ReadonlyMap<number, number> = new Map([
   [FrameType.opened, 4096],
   [FrameType.failed, 64 * 1024],
   [FrameType.died, 4096],
-  [FrameType.gone, 4096],
+  [FrameType.snapshotLost, 4096],
   [FrameType.measured, 64 * 1024],
 ]);
 
-const marks = z.tuple([z.int().min(0), z.int().min(0)]);
+const markers = z.tuple([z.int().min(0), z.int().min(0)]);
 const value = z.custom<PyValue>((item) => item !== undefined);
 const record = z.custom<Record<string, PyValue>>(
   (item) => typeof item === 'object' && item !== null && !Array.isArray(item) && !(item instanceof PyObject),
 );
 const bundle = record
-  .refine((item) => Object.keys(item).length <= MOST_FORMS, `has more than ${MOST_FORMS} MIME types`)
-  .refine((item) => Object.keys(item).every((type) => type.length <= LONGEST_NAME), 'has a MIME type that is too long');
+  .refine(
+    (item) => Object.keys(item).length <= KernelLimit.mostMimeTypes,
+    `has more than ${KernelLimit.mostMimeTypes} MIME types`,
+  )
+  .refine(
+    (item) => Object.keys(item).every((type) => type.length <= KernelLimit.longestName),
+    'has a MIME type that is too long',
+  );
 
-const name = z.string().max(LONGEST_NAME);
+const name = z.string().max(KernelLimit.longestName);
 const ErrorPayload = z.strictObject({
   name,
-  message: z.string().max(64 * 1024),
-  traceback: z.string().max(256 * 1024),
+  message: z.string().max(KernelLimit.longestMessage),
+  traceback: z.string().max(KernelLimit.longestTraceback),
   exitCode: z.int().optional(),
 });
 
-/** Every label begins with a byte that is in no UTF-8 text. */
-const label = z.instanceof(Uint8Array).refine((bytes) => bytes.length === LABEL_BYTES && bytes[0] === 0xff);
-const HelloPayload = z.strictObject({ python: z.string(), implementation: z.string(), label });
+/** Every tag begins with a byte that is in no UTF-8 text. */
+const tag = z.instanceof(Uint8Array).refine((bytes) => bytes.length === KernelLimit.tagBytes && bytes[0] === 0xff);
+const HelloPayload = z.strictObject({ python: z.string(), implementation: z.string(), tag });
 const ResultPayload = z.strictObject({
   status: z.enum(['ok', 'error']),
   value: value.optional(),
-  repr: z.string().max(MB).optional(),
+  repr: z.string().max(KernelLimit.longestRepr).optional(),
   reprCut: z.int().min(0).optional(),
   data: bundle.optional(),
   /** How many MIME types were left out of `data`. */
@@ -76,26 +74,26 @@ const ResultPayload = z.strictObject({
   error: ErrorPayload.optional(),
   /** sys.exit() without a failure. */
   exitCode: z.literal(0).optional(),
-  marks,
+  markers,
 });
-const DisplayPayload = z.strictObject({ data: bundle, marks, dataCut: z.int().min(0).optional() });
+const DisplayPayload = z.strictObject({ data: bundle, markers, dataCut: z.int().min(0).optional() });
 const InputCall = z.strictObject({
-  ...{ execution: z.int(), prompt: z.string().max(64 * 1024), password: z.boolean() },
-  marks,
+  ...{ execution: z.int(), prompt: z.string().max(KernelLimit.longestPrompt), password: z.boolean() },
+  markers,
 });
 const CallPayload = z.tuple([z.string().max(64), record]);
 const AnswerPayload = z.union([z.strictObject({ value }), z.strictObject({ error: ErrorPayload })]);
-const DiedPayload = z.strictObject({
-  signal: z.int().optional(),
-  exitCode: z.int().optional(),
-  outOfMemory: z.boolean(),
-});
-const GonePayload = z.strictObject({ outOfMemory: z.boolean() });
+const outOfMemory = z.boolean();
+const DiedPayload = z.union([
+  z.strictObject({ code: z.int(), outOfMemory }),
+  z.strictObject({ signal: z.int(), outOfMemory }),
+]);
+const SnapshotLostPayload = z.strictObject({ outOfMemory });
 const sizes = z.record(z.string().regex(/^\d+$/), z.number());
-const MeasuredPayload = z.strictObject({ kernels: sizes, twins: sizes });
-const TwinnedPayload = z.strictObject({ unsafe: z.string().optional() });
-const names = z.array(name).max(MOST_NAMES);
-const lostNames = z.array(z.strictObject({ name, reason: z.string().max(1000) })).max(MOST_NAMES + 1);
+const MeasuredPayload = z.strictObject({ kernels: sizes, snapshots: sizes });
+const SnapshotTakenPayload = z.strictObject({ unsafe: z.string().optional() });
+const names = z.array(name).max(KernelLimit.mostVariables);
+const lostNames = z.array(z.strictObject({ name, reason: z.string().max(1000) })).max(KernelLimit.mostVariables + 1);
 const SavedPayload = z.strictObject({
   python: z.string(),
   saved: names,
@@ -104,8 +102,10 @@ const SavedPayload = z.strictObject({
   failed: z.string().max(1000).optional(),
 });
 const LoadedPayload = z.strictObject({ restored: names, lost: lostNames });
-/** Of one piece of a segment; the pieces of a segment come one after the other, each with the same header. */
+/** Before each piece of a segment, in both directions; the pieces of a segment come one after the other. */
 const PartHeader = z.strictObject({ kind: z.string().min(1).max(40), names, portable: z.boolean(), last: z.boolean() });
+/** Behind the last piece, to a kernel: the version of Python that wrote them. */
+const LoadEnd = z.strictObject({ end: z.literal(true), python: z.string() });
 const FailedPayload = z.strictObject({ layer: z.string(), message: z.string() });
 const OpenedPayload = z.strictObject({ pid: z.int() });
 const AttachedPayload = z.strictObject({ out: z.string(), err: z.string() });
@@ -117,6 +117,7 @@ export type InputCall = z.infer<typeof InputCall>;
 export type SavedPayload = z.infer<typeof SavedPayload>;
 export type LoadedPayload = z.infer<typeof LoadedPayload>;
 export type PartHeader = z.infer<typeof PartHeader>;
+type LoadEnd = z.infer<typeof LoadEnd>;
 
 /** Kernels answer with values, the trusted processes with JSON. Both throw a FrameError for anything else. */
 const asValue =
@@ -139,9 +140,13 @@ function parseJson(text: string): unknown {
 /** Of a cell without output or error, with a value or without one: most results are such, and not worth a schema's time. */
 function isPlainResult(data: PyValue): data is PyValue & ResultPayload {
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return false;
-  const { status, marks: counts, repr, value: _any, ...rest } = data as Record<string, PyValue | undefined>;
+  const { status, markers: counts, repr, value: _any, ...rest } = data as Record<string, PyValue | undefined>;
   if (status !== 'ok' || !Array.isArray(counts) || counts.length !== 2 || Object.keys(rest).length > 0) return false;
-  return counts[0] === 0 && counts[1] === 0 && (repr === undefined || (typeof repr === 'string' && repr.length <= MB));
+  return (
+    counts[0] === 0 &&
+    counts[1] === 0 &&
+    (repr === undefined || (typeof repr === 'string' && repr.length <= KernelLimit.longestRepr))
+  );
 }
 
 function check<T>(schema: z.ZodType<T>, data: unknown): T {
@@ -164,14 +169,14 @@ export const parseDisplay = (payload: Buffer): DisplayPayload & { readonly items
 };
 export const parseCall = (payload: Buffer): [string, Record<string, PyValue>] => {
   const [method, params] = check(CallPayload, decodeValue(payload));
-  if (payload.length > LARGEST_CALL && !PIECES.has(method)) {
-    throw new FrameError(`a call of ${payload.length} bytes where ${LARGEST_CALL} are allowed`);
+  if (payload.length > KernelLimit.largestCallBytes && !FILE_CALLS.has(method)) {
+    throw new FrameError(`a call of ${payload.length} bytes where ${KernelLimit.largestCallBytes} are allowed`);
   }
   return [method, params];
 };
 export const parseInputCall = (params: PyValue): InputCall => check(InputCall, params);
 export const parseAnswer = asValue(AnswerPayload);
-export const parseTwinned = asValue(TwinnedPayload);
+export const parseSnapshotTaken = asValue(SnapshotTakenPayload);
 export const parseSaved = asValue(SavedPayload);
 export const parseLoaded = asValue(LoadedPayload);
 
@@ -186,7 +191,7 @@ export function parsePart(payload: Buffer): { header: PartHeader; bytes: Buffer 
   return { header: check(PartHeader, header), bytes: length > bytes.length ? Buffer.from(bytes) : bytes };
 }
 
-export function encodePart(header: object, bytes: Uint8Array): Buffer {
+export function encodePart(header: PartHeader | LoadEnd, bytes: Uint8Array): Buffer {
   const head = Buffer.from(JSON.stringify(header));
   const payload = Buffer.allocUnsafe(4 + head.length + bytes.length);
   payload.writeUInt32LE(head.length, 0);
@@ -196,7 +201,7 @@ export function encodePart(header: object, bytes: Uint8Array): Buffer {
 }
 
 export const parseDied = asJson(DiedPayload);
-export const parseGone = asJson(GonePayload);
+export const parseSnapshotLost = asJson(SnapshotLostPayload);
 export const parseMeasured = asJson(MeasuredPayload);
 export const parseFailed = asJson(FailedPayload);
 export const parseOpened = asJson(OpenedPayload);

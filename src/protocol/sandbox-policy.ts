@@ -1,6 +1,7 @@
 /** What a sandbox allows. Everything has a default, and nothing is looser than what the caller asked for. */
 
 import { z } from 'zod';
+import { KernelLimit } from './kernel-limits.ts';
 import { formatAllowedHost, parseAllowedHost } from './network-hosts.ts';
 
 const absolutePath = z
@@ -22,8 +23,7 @@ export const Limits = z.strictObject({
   cpus: z.number().min(0.01).max(1024).optional(),
   /** The largest file that code may write. */
   fileSizeMb: z.int().min(1).max(1_048_576).default(1024),
-  /** The kernel's own have numbers up to 530. */
-  openFiles: z.int().min(576).max(1_048_576).default(1024),
+  openFiles: z.int().min(KernelLimit.leastOpenFiles).max(1_048_576).default(1024),
   /** /tmp and /dev/shm together, in memory. */
   scratchMb: z.int().min(1).max(1_048_576).default(512),
 });

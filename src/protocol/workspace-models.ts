@@ -1,6 +1,7 @@
 /** Files and terminals of a session's workspace, the same in this process and across a wire. */
 
 import { z } from 'zod';
+import type { ProcessExit } from './process.ts';
 
 const kind = z.enum(['file', 'folder', 'link', 'other']);
 
@@ -56,9 +57,6 @@ export type TerminalOptions = Omit<z.input<typeof TerminalOptions>, 'argv'> & {
   readonly argv?: readonly string[] | undefined;
 };
 
-/** How its program ended. */
-export type TerminalExit = { readonly code: number } | { readonly signal: string };
-
 export interface Terminal extends AsyncDisposable {
   /** What is shown there, as it comes, to its end. It is read once. */
   readonly output: AsyncIterable<Uint8Array>;
@@ -66,7 +64,7 @@ export interface Terminal extends AsyncDisposable {
   write(data: Uint8Array | string): Promise<void>;
   resize(size: TerminalSize): void;
   /** Rejects where the program could not be started, or nobody can say how it ended. */
-  readonly exited: Promise<TerminalExit>;
+  readonly exited: Promise<ProcessExit>;
   /** Takes the terminal away, and ends every process that came from it. */
   close(): Promise<void>;
 }

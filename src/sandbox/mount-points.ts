@@ -4,8 +4,9 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, statSync } from 'node:
 import type { Server } from 'node:net';
 import { join } from 'node:path';
 import { listenInFolder } from '../lib/listen-in-folder.ts';
+import type { Mount } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { folderProblem, type Mount, readableFolder } from './spec.ts';
+import { folderProblem, readableFolder } from './spec.ts';
 
 /** The socket of the gateway, in the gateway folder of an environment. */
 export const GATEWAY_SOCKET = 'socket';

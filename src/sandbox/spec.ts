@@ -1,47 +1,10 @@
-/** The resolved spec of an environment (user, mounts, network, limits), and the checks of folders that a caller names. */
+/** Builds the spec of an environment: its limits, and the folders that a caller names, checked. */
 
 import { accessSync, type BigIntStats, constants, readFileSync, realpathSync, statSync } from 'node:fs';
-import { z } from 'zod';
 import { systemCode } from '../lib/errno.ts';
+import type { EnvironmentSpec, FolderId, Mount } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/sandbox-policy.ts';
-
-export interface Mount {
-  readonly path: string;
-  /** Where it is inside the sandbox, if not at the same path. */
-  readonly at?: string;
-  /** Which folder it must be, where a caller has named it. */
-  readonly id?: FolderId;
-  /** On a root host: the owner on disk, shown inside as the sandbox's own user. */
-  readonly owner?: readonly [uid: number, gid: number];
-}
-
-export interface EnvironmentSpec {
-  readonly uid: number;
-  readonly gid: number;
-  readonly network: NetworkPolicy;
-  readonly readable: readonly Mount[];
-  /** The agent's own, which is among the writable ones too. */
-  readonly folder: Mount;
-  readonly writable: readonly Mount[];
-  /** Paths as they are inside. */
-  readonly home: string;
-  readonly cwd: string;
-  readonly limits: {
-    readonly memoryBytes: number;
-    /**
-     * `reserved` also bounds what a process asks for, so that it is told before it would be killed. Programs that reserve
-     * far more addresses than they ever use, as those on V8 and JavaScriptCore do, need `used`. Without it, `reserved`.
-     */
-    readonly memoryCounts?: 'reserved' | 'used';
-    readonly processes: number;
-    readonly cpuSeconds: number;
-    readonly cpus?: number;
-    readonly fileBytes: number;
-    readonly openFiles: number;
-    readonly scratchBytes: number;
-  };
-}
+import type { Limits, SandboxPolicy } from '../protocol/sandbox-policy.ts';
 
 const MB = 1024 * 1024;
 /** Places that a sandbox fills itself, or that would open the host to it. */
@@ -147,14 +110,6 @@ export function readableFolder(path: string, root: boolean): Mount {
 export function policyOf(sandbox: 'on' | 'off' | SandboxPolicy): SandboxPolicy {
   return typeof sandbox === 'string' ? { readable: [], writable: [], network: 'none' } : sandbox;
 }
-
-export const FolderId = z.object({
-  device: z.string(),
-  inode: z.string(),
-  /** Devices may have other numbers after the machine was started anew. */
-  boot: z.string(),
-});
-export type FolderId = z.infer<typeof FolderId>;
 
 let knownBootId: string | undefined;
 

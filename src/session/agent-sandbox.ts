@@ -1,9 +1,10 @@
 /** A sandbox for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
 
 import type { FilesRoot } from '../environments/files/session-files.ts';
-import type { Executor, KernelHost, ProgramSpec, RunningProgram } from '../environments/kernel-host.ts';
+import type { Executor, KernelHost, KernelHostListener, RunningProgram } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { ProgramSpec } from '../protocol/host-payloads.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';
 import { dataFolder } from './data-folders.ts';
 import { SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
@@ -17,7 +18,7 @@ export interface AgentEnclosureOptions {
   readonly workspaceOf?: string | undefined;
   readonly folders: AgentMounts;
   /** Called for each host that was denied by the session's network policy. */
-  readonly onDenied?: KernelHost['onDenied'] | undefined;
+  readonly onDenied?: KernelHostListener['networkDenied'] | undefined;
 }
 
 export interface AgentEnclosure extends AsyncDisposable {
@@ -52,7 +53,7 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
     undo.defer(release);
     const { environment, spec } = await launch.openForAgent(executor, options.folders);
     undo.defer(() => environment.close());
-    if (options.onDenied) environment.onDenied = options.onDenied;
+    environment.listen({ snapshotLost: () => {}, networkDenied: options.onDenied ?? (() => {}) });
     if (kind === 'container') await requireNode(executor, environment, checked.image);
     const owned = undo.move();
     let closing: Promise<void> | undefined;
@@ -99,12 +100,12 @@ async function requireNode(executor: Executor, environment: KernelHost, image: s
     timeoutMs: LONGEST_MS,
     outputLimitBytes: MOST_WORDS,
   };
-  const { exitCode, stderr } = await runToEnd(environment, command, undefined).catch((error: unknown) => {
+  const { exit, stderr } = await runToEnd(environment, command, undefined).catch((error: unknown) => {
     const problem = error instanceof CellaError ? error.details.problem : undefined;
     // If the image lacks the loader that Node needs, nothing starts that could write an error.
     throw typeof problem === 'string' ? unusable(image, problem) : error;
   });
-  if (exitCode !== 0) throw unusable(image, stderr.toString().trim().split('\n')[0] || 'it ended without a word');
+  if (exit.code !== 0) throw unusable(image, stderr.toString().trim().split('\n')[0] || 'it ended without a word');
   proven.add(executor);
 }
 

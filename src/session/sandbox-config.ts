@@ -11,16 +11,14 @@ import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { newProcessIdentity, processState } from '../lib/process-identity.ts';
 import { MemoizedByKey } from '../lib/single-flight.ts';
 import type { ExecutorKind } from '../protocol/enums.ts';
+import type { EnvironmentSpec, FolderId, Mount } from '../protocol/environment-spec.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
 import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import {
   checkFolderId,
-  type EnvironmentSpec,
-  type FolderId,
   limitsToSpec,
-  type Mount,
   policyOf,
   readableFolder,
   resolveFolder,
@@ -114,10 +112,10 @@ export class SandboxConfig {
 
   /** For a fork in the same folder, whose kernels may start with other packages. */
   forFork(options: CheckedOptions, dataDir: string): SandboxConfig {
-    const twin = new SandboxConfig(options, this.executorChoice, dataDir);
-    twin.useWorkspaceOf(this.agentKey, dataDir);
-    twin.packages = this.packages;
-    return twin;
+    const fork = new SandboxConfig(options, this.executorChoice, dataDir);
+    fork.useWorkspaceOf(this.agentKey, dataDir);
+    fork.packages = this.packages;
+    return fork;
   }
 
   /** The folder that the caller named, if any. */

@@ -6,6 +6,7 @@ import type { Approve } from '../namespaces/tools/tool-approval.ts';
 import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import { isReservedKey } from '../protocol/enums.ts';
+import { FolderId } from '../protocol/environment-spec.ts';
 import { invalidOptions, parseOptions } from '../protocol/parse.ts';
 import {
   AgentKey,
@@ -15,7 +16,6 @@ import {
   text,
   UserAgentKey,
 } from '../protocol/session-info.ts';
-import { FolderId } from '../sandbox/spec.ts';
 import type { Storage } from '../storage/contract.ts';
 
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');

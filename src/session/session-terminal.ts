@@ -6,13 +6,8 @@ import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
-import {
-  type Terminal,
-  type TerminalExit,
-  TerminalOptions,
-  TerminalSize,
-  typedPieces,
-} from '../protocol/workspace-models.ts';
+import type { ProcessExit } from '../protocol/process.ts';
+import { type Terminal, TerminalOptions, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
 
 /** All that a program has shown can be read at once when it has ended; a pipe that is open longer is somebody else's. */
 const LAST_OUTPUT_MS = 1000;
@@ -35,7 +30,7 @@ export async function openTerminal(
 
 class LocalTerminal implements Terminal {
   readonly output: AsyncIterable<Uint8Array>;
-  readonly exited: Promise<TerminalExit>;
+  readonly exited: Promise<ProcessExit>;
   readonly #link: RunningTerminal;
   #typing: Promise<void> = Promise.resolve();
 
@@ -68,13 +63,12 @@ class LocalTerminal implements Terminal {
   }
 }
 
-async function exitOf(link: RunningTerminal, name: string): Promise<TerminalExit> {
-  const { problem, signal, exitCode } = await link.exited;
+async function exitOf(link: RunningTerminal, name: string): Promise<ProcessExit> {
+  const { problem, code, signal } = await link.exited;
   if (problem !== undefined) {
     throw new CellaError('TOOL_FAILED', `${name} could not be started in the sandbox: ${problem}.`);
   }
-  // Where the sandbox as a whole has ended, it was killed with it.
-  return exitCode === undefined ? { signal: signal ?? 'SIGKILL' } : { code: exitCode };
+  return code === undefined ? { signal } : { code };
 }
 
 /** One chunk after the other: nothing more is read before the last one was taken. */

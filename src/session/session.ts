@@ -10,7 +10,6 @@ import type { CellOptions } from '../kernel-manager/cell-runner.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';
 import { AsyncQueue } from '../lib/async-queue.ts';
-import type { Command, CommandResult } from '../protocol/command.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
@@ -23,6 +22,7 @@ import {
   type Restored,
   Variable,
 } from '../protocol/kernel-state.ts';
+import type { Command, CommandResult } from '../protocol/process.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type {
   ArtifactsApi,

@@ -194,7 +194,7 @@ except OSError as error:
 import os, socket
 gate = socket.socket(fileno=os.dup(261))
 gate.setblocking(False)
-words = [b'', b'null', b'[]', b'{}', b'{"twin": -1}', b'{"kernel": 1e999}', b'{"what": "kernel", "pid": 1}', b'\\xff' * 100, b'{"__class__": {}}', b'0' * 200_000]
+words = [b'', b'null', b'[]', b'{}', b'{"snapshot": -1}', b'{"kernel": 1e999}', b'{"what": "kernel", "pid": 1}', b'\\xff' * 100, b'{"__class__": {}}', b'0' * 200_000]
 for word in words:
     for count in (0, 1, 2, 64):
         try:

@@ -147,7 +147,7 @@ async function look(host: Host, untilTold: boolean): Promise<Answer> {
   return { ...answer, ...(answer.value && told ? { value: { ...answer.value, recovered: told } } : {}) };
 }
 
-/** `inside` is the kernel's own number: its twins and the copies that it is saved from are no kernels. */
+/** `inside` is the kernel's own number: its snapshots and the copies that it is saved from are no kernels. */
 function pidOf(host: number, target: Target, inside: number): number {
   if (target === 'host') return host;
   const all = descendants(host);

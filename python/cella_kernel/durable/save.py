@@ -25,7 +25,7 @@ from .variables import LAST_RESULTS, NamedObjects, bounded_names, is_definition,
 from .worker import Event, Report
 
 # If a worker dies this often before it has begun anything, no variable is to blame.
-_MOST_STILLBORN = 3
+_MOST_FAILED_STARTS = 3
 # The least time that an object gets.
 _LEAST_S = 0.1
 
@@ -78,7 +78,7 @@ def save(
 
 def _run_workers(plan: Plan, job: Callable[[worker.Report], None], seconds: float, run: Any) -> None:
     until = monotonic() + seconds
-    stillborn = 0
+    failed_starts = 0
 
     def timeout() -> float:
         # However many objects hang, there is time left for the others.
@@ -94,8 +94,8 @@ def _run_workers(plan: Plan, job: Callable[[worker.Report], None], seconds: floa
             for event in plan.blame(ending):
                 plan.apply(event)
         elif not ending.is_late:
-            stillborn += 1
-            if stillborn == _MOST_STILLBORN:
+            failed_starts += 1
+            if failed_starts == _MOST_FAILED_STARTS:
                 raise RuntimeError("nothing could be saved: the worker %s. %s" % (ending.words, plan.failure))
 
 

@@ -7,6 +7,8 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
+from ..protocol import LONGEST_NAME, MOST_VARIABLES
+
 # The last results: saved like other variables, but not reported if they are lost.
 LAST_RESULTS = ("_", "__", "___")
 
@@ -16,9 +18,7 @@ def is_saved(name: object) -> bool:
     return type(name) is str and not (len(name) > 4 and name.startswith("__") and name.endswith("__"))
 
 
-# What the host holds of a checkpoint beside its bytes.
-MOST_NAMES = 10_000
-_LONGEST_NAME = 255
+# Of all names of a checkpoint.
 _MOST_BYTES = 1 << 20
 _LONGEST_REASON = 300
 
@@ -29,8 +29,8 @@ def bounded_names(names: Iterable[str]) -> Tuple[List[str], Dict[str, str]]:
     lost: Dict[str, str] = {}
     room, left_out = _MOST_BYTES, 0
     for name in names:
-        size = len(name.encode("utf-8", "surrogatepass")) if len(name) <= _LONGEST_NAME else room + 1
-        if len(fitting) == MOST_NAMES or size > room:
+        size = len(name.encode("utf-8", "surrogatepass")) if len(name) <= LONGEST_NAME else room + 1
+        if len(fitting) == MOST_VARIABLES or size > room:
             left_out += 1
         else:
             fitting.append(name)
@@ -38,15 +38,15 @@ def bounded_names(names: Iterable[str]) -> Tuple[List[str], Dict[str, str]]:
     if left_out:
         lost["*"] = "%d variables are not saved: a checkpoint has at most %d, with names of %d characters and %d bytes in all" % (
             left_out,
-            MOST_NAMES,
-            _LONGEST_NAME,
+            MOST_VARIABLES,
+            LONGEST_NAME,
             _MOST_BYTES,
         )
     return fitting, lost
 
 
 def shorten_name(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def shorten_reason(reason: str) -> str:

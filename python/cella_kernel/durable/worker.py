@@ -42,7 +42,7 @@ _TELL_S = 0.02
 
 def run(
     work: Callable[[Report], None],
-    heard: Report,
+    on_report: Report,
     *,
     steps: Callable[[], int],
     until: float,
@@ -61,7 +61,7 @@ def run(
                 _be_worker(work, reader, writer, memory_bytes)
         finally:
             os.close(writer)
-        return _Watch(pid, reader, heard).follow(steps, until, timeout)
+        return _Watch(pid, reader, on_report).follow(steps, until, timeout)
     finally:
         os.close(reader)
 
@@ -72,10 +72,10 @@ def _fork() -> int:
 
 
 class _Watch:
-    def __init__(self, pid: int, reader: int, heard: Report) -> None:
+    def __init__(self, pid: int, reader: int, on_report: Report) -> None:
         self._pid = pid
         self._reader = reader
-        self._heard = heard
+        self._on_report = on_report
         self._rest = b""
         self._done = False
 
@@ -108,7 +108,7 @@ class _Watch:
             try:
                 event = json.loads(line) if line else [""]
                 self._done = self._done or event == ["done"]
-                self._heard(event)
+                self._on_report(event)
             except Exception:
                 pass  # user code has written to our pipe
         return bool(data)

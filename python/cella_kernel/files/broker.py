@@ -213,7 +213,7 @@ class Broker:
             os.close(source)
 
     def do_remove(self, root: Root, path: str, recursive: bool) -> bool:
-        """True when it is gone. A large folder takes several requests, so that nobody waits long for this thread."""
+        """True when it is gone. A large folder takes several requests, so that no other request waits long for this thread."""
         parent, name = root.parent(path)
         try:
             if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):

@@ -82,7 +82,7 @@ _NO_REPLACE = 1
 
 
 def rename_to_free(source: int, name: str, target: int, new: str) -> None:
-    """In one step where the file system can do that: code may take the name at any moment."""
+    """In one step where the file system can do that: code may take the name at any time."""
     result = linux.syscall(
         "renameat2",
         ctypes.c_int(source),

@@ -118,7 +118,7 @@ class Root:
         return self._openat2(self._walk.freed(path), flags, self._resolve | mounts.RESOLVE_NO_SYMLINKS)
 
     def parent(self, path: str, create: bool = False) -> "tuple[int, str]":
-        """The folder that holds the last name of the path, which nobody has looked at yet."""
+        """The folder that holds the last name of the path, which has not been looked up yet."""
         above, _, name = path.rpartition("/")
         if create:
             self.make(above)

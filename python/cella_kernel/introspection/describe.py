@@ -14,6 +14,7 @@ from itertools import islice
 from types import FunctionType, WrapperDescriptorType
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
+from ..protocol import LONGEST_NAME
 from ..values import type_name
 from .resolve import Unresolved, module_of, resolve, static_attribute
 from .scanner import Token, primary_start, scan
@@ -95,7 +96,6 @@ def _signature(value: Any) -> Optional[str]:
 
 _PREVIEW_CHARACTERS = 80
 _MOST_VARIABLES = 5000
-_LONGEST_NAME = 255
 # An array that repeats one item may claim more; every reader takes this as a plain number.
 _LARGEST_SIZE = (1 << 53) - 1
 # The kernel's own: the last three values.
@@ -116,7 +116,7 @@ def _is_users(name: Any) -> bool:
 
 
 def _describe_variable(name: str, value: Any) -> Dict[str, Any]:
-    shown = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     described: Dict[str, Any] = {"name": shown, "type": type_name(value), "size": min(_size(value), _LARGEST_SIZE)}
     length = _length(value)
     if length is not None:

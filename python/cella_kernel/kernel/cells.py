@@ -15,6 +15,7 @@ from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 from .. import cell_sources
 from ..host_connection import HostConnection
 from ..interrupts import Interrupts, whole
+from ..protocol import LONGEST_MESSAGE, LONGEST_NAME, LONGEST_TRACEBACK
 
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _COROUTINE = 0x80
@@ -26,8 +27,6 @@ _SILENT = re.compile(r"[ \t\f]*;")
 _ENDS_IN_STATEMENT = re.compile(
     r"(?:[^\W\d]\w*(?:\.\w+)*[ ]*(?:[-+*/%&|^@]|//|[*][*]|<<|>>)?=(?!=)|import |from |pass\b)[^;'\"\\#(){}\[\]\r\n]*\Z"
 )
-# An exception's text is the code's to choose; a result has a largest size.
-_LONGEST_NAME, _LONGEST_MESSAGE, _LONGEST_TRACEBACK = 255, 1 << 16, 1 << 18
 # The class's own name, whatever its metaclass makes of `__name__`.
 _class_name = type.__dict__["__name__"].__get__
 # Frames of files below it are the kernel's own: no traceback shows them.
@@ -205,9 +204,9 @@ def describe(error: BaseException) -> Dict[str, Any]:
     except BaseException as problem:
         text = "%s: %s\n(its traceback could not be made: %s)\n" % (name, message, type(problem).__name__)
     described: Dict[str, Any] = {
-        "name": _shortened(name, _LONGEST_NAME),
-        "message": _shortened(message, _LONGEST_MESSAGE),
-        "traceback": _shortened(text, _LONGEST_TRACEBACK),
+        "name": _shortened(name, LONGEST_NAME),
+        "message": _shortened(message, LONGEST_MESSAGE),
+        "traceback": _shortened(text, LONGEST_TRACEBACK),
     }
     if isinstance(error, SystemExit):
         described["exitCode"] = _exit_code(error.code)

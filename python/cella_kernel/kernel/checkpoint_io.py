@@ -13,16 +13,16 @@ import time
 import warnings
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from .. import frames, processes
+from .. import processes, protocol
 from ..durable import load as durable_load
 from ..durable import save as durable_save
-from ..durable.variables import LAST_RESULTS, MOST_NAMES, shorten_name, shorten_reason
-from ..frames import KERNEL_FDS, Channel
+from ..durable.variables import LAST_RESULTS, shorten_name, shorten_reason
+from ..frames import Channel
+from ..protocol import KERNEL_FDS, MOST_VARIABLES, PART_BYTES
 from ..sandbox import linux
 from ..sandbox.linux import LayerError
 from ..values import pack
 
-_PART_BYTES = 8 << 20
 _LENGTH = struct.Struct("<I")
 NOTHING: Dict[str, Any] = {"saved": [], "lost": []}
 
@@ -35,7 +35,7 @@ def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_
         ours, theirs = socket.socketpair()
         pid = _fork()
     except (OSError, LayerError) as error:
-        send(frames.SAVED, answer(NOTHING, failed=str(error)))
+        send(protocol.SAVED, answer(NOTHING, failed=str(error)))
         return
     if pid == 0:
         ours.close()
@@ -43,7 +43,7 @@ def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_
     theirs.close()
     with ours:
         if not _relay(Channel(ours.fileno()), send, time.monotonic() + seconds + 2):
-            send(frames.SAVED, answer(NOTHING, failed="the process that saves has ended or takes too long"))
+            send(protocol.SAVED, answer(NOTHING, failed="the process that saves has ended or takes too long"))
     _end(pid)
 
 
@@ -76,9 +76,9 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
             linux.adopt_orphans()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         told = durable_save.save(namespace, cells, emitter(send), limit_bytes=limit_bytes, seconds=seconds)
-        send(frames.SAVED, answer(told))
+        send(protocol.SAVED, answer(told))
     except BaseException as error:
-        send(frames.SAVED, answer(NOTHING, failed="%s: %s" % (type(error).__name__, error)))
+        send(protocol.SAVED, answer(NOTHING, failed="%s: %s" % (type(error).__name__, error)))
     finally:
         processes.end_descendants()
         os._exit(0)
@@ -89,11 +89,11 @@ def emitter(send: Send) -> Callable[[Dict[str, Any], Any], None]:
 
     def emit(header: Dict[str, Any], data: Any) -> None:
         view = memoryview(data).cast("B") if len(data) else memoryview(b"")
-        for at in range(0, max(len(view), 1), _PART_BYTES):
-            last = at + _PART_BYTES >= len(view)
+        for at in range(0, max(len(view), 1), PART_BYTES):
+            last = at + PART_BYTES >= len(view)
             head = json.dumps({**header, "last": last}).encode()
-            piece = view[at : at + _PART_BYTES]
-            send(frames.PART, b"".join((_LENGTH.pack(len(head)), head, piece)))
+            piece = view[at : at + PART_BYTES]
+            send(protocol.PART, b"".join((_LENGTH.pack(len(head)), head, piece)))
 
     return emit
 
@@ -123,10 +123,10 @@ def _relay(channel: Channel, send: Send, until: float) -> bool:
             if frame is None:
                 break
             kind, _, payload = frame
-            if kind not in (frames.PART, frames.SAVED):
+            if kind not in (protocol.PART, protocol.SAVED):
                 return False  # user code has written to our connection to the kernel
             send(kind, payload)
-            if kind == frames.SAVED:
+            if kind == protocol.SAVED:
                 return True
     return False
 
@@ -167,5 +167,5 @@ class IncomingSegments:
         for name, text in told.get("cells", {}).items():
             remember(name, text)
         # A checkpoint may come from before these bounds, or be damaged.
-        lost = [{"name": shorten_name(one["name"]), "reason": one["reason"]} for one in told["lost"][:MOST_NAMES]]
-        return {"restored": [shorten_name(name) for name in _named(told["restored"])[:MOST_NAMES]], "lost": lost}
+        lost = [{"name": shorten_name(one["name"]), "reason": one["reason"]} for one in told["lost"][:MOST_VARIABLES]]
+        return {"restored": [shorten_name(name) for name in _named(told["restored"])[:MOST_VARIABLES]], "lost": lost}

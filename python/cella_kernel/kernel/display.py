@@ -11,6 +11,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, Optional, Tuple
 
+from ..protocol import LONGEST_NAME, MOST_MIME_TYPES
 from ..values import portable
 from . import execution_context
 
@@ -25,9 +26,8 @@ _METHODS = (
     ("_repr_javascript_", "application/javascript"),
     ("_repr_pdf_", "application/pdf"),
 )
-# MIME types of one bundle, beside the text that every display has, and the characters of each.
-_MOST_FORMS = 99
-_LONGEST_MIME = 255
+# Beside the text that every display has.
+_MOST_FORMS = MOST_MIME_TYPES - 1
 
 
 def bundle(value: Any) -> Tuple[Dict[str, Any], int]:
@@ -43,7 +43,7 @@ def bundle(value: Any) -> Tuple[Dict[str, Any], int]:
     if isinstance(whole, tuple):
         whole = whole[0] if whole else None
     if isinstance(whole, dict):
-        fitting = [mime for mime in whole if len(str(mime)) <= _LONGEST_MIME][:_MOST_FORMS]
+        fitting = [mime for mime in whole if len(str(mime)) <= LONGEST_NAME][:_MOST_FORMS]
         left_out = len(whole) - len(fitting)
         forms.update((str(mime), _portable_form(whole[mime])) for mime in fitting)
     for method, mime in _METHODS:

@@ -15,29 +15,25 @@ import time
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from .. import cell_sources, frames, introspection, namespaces, packages
-from ..frames import KERNEL_FDS
+from .. import cell_sources, frames, introspection, namespaces, packages, protocol
 from ..host_connection import CallError, HostConnection
 from ..interrupt_slot import InterruptSlot
 from ..interrupts import Interrupts, whole
+from ..protocol import KERNEL_FDS, LARGEST_ANSWER_BYTES, LARGEST_VALUE_BYTES, LEAST_OPEN_FILES, LONGEST_PROMPT, MARKER_BYTES
 from ..sandbox import linux
-from ..sandbox.linux import FILES_NEEDED, LayerError
-from ..values import LARGEST_VALUE, oversize, pack, portable, short_repr
+from ..sandbox.linux import LayerError
+from ..values import oversize, pack, portable, short_repr
 from . import cells, checkpoint_io, display, execution_context, snapshot, stdin
 from .output import Output
 from .spare_scheduling import SpareScheduling
 
-_MARKER_BYTES = 16
 _CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _REGISTRATION = KERNEL_FDS
-_ABOVE = FILES_NEEDED - 64
+_ABOVE = LEAST_OPEN_FILES - 64
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _WARM_UP_ROUNDS = 20
 _WARM_UPS = 3
 # It has what most first cells have: a name, a call, an operation and a value.
-_WARM_UP = bytes(_MARKER_BYTES) + b"warm = [0]\nlen(warm) + 1\n"
-# An answer that is larger is not given: the host would not take it.
-_LARGEST_ANSWER = 4 << 20
-_LONGEST_PROMPT = 1 << 16
+_WARM_UP = bytes(MARKER_BYTES) + b"warm = [0]\nlen(warm) + 1\n"
 
 
 class Kernel:
@@ -94,10 +90,10 @@ class Kernel:
             os.dup2(fd, number, inheritable=False)
         sample = json.dumps({"env": {}, "reseed": False, "sample": [1, "text"]}).encode()
         for _ in range(rounds):
-            host.sendall(frames.HEADER.pack(len(sample), frames.START, 0) + sample)
+            host.sendall(frames.HEADER.pack(len(sample), protocol.START, 0) + sample)
             self._handle(*self._host.next_frame())
             for cell in (b"warm = 1\n", b"warm\n"):
-                self._execute(0, bytes(_MARKER_BYTES) + cell, self._host.send)
+                self._execute(0, bytes(MARKER_BYTES) + cell, self._host.send)
             host.recv(65536)
         self._forget_warm_up()
         host.close()
@@ -155,29 +151,29 @@ class Kernel:
         scheduling = SpareScheduling()
         self._say_hello()
         kind, number, payload = self._host.first_frame()
-        if kind == frames.START and number:
+        if kind == protocol.START and number:
             scheduling.make_way(number - 1)
         self._handle(kind, number, payload)
         scheduling.get_up()
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
-        if kind == frames.EXECUTE:
+        if kind == protocol.EXECUTE:
             self._execute(number, payload, self._host.send)
-        elif kind == frames.REQUEST:
+        elif kind == protocol.REQUEST:
             self._answer(number, json.loads(payload))
-        elif kind == frames.SNAPSHOT:
+        elif kind == protocol.SNAPSHOT:
             self._take_snapshot(number)
-        elif kind == frames.SAVE:
+        elif kind == protocol.SAVE:
             self._save(number, json.loads(payload))
-        elif kind == frames.LOAD:
+        elif kind == protocol.LOAD:
             self._load(number, payload)
-        elif kind == frames.START:
+        elif kind == protocol.START:
             self._start(json.loads(payload))
 
     def _say_hello(self) -> None:
         python, implementation = "%d.%d.%d" % sys.version_info[:3], sys.implementation.name
-        hello = {"python": python, "implementation": implementation, "label": self._output.new_tag()}
-        self._host.send(frames.HELLO, 0, pack(hello))
+        hello = {"python": python, "implementation": implementation, "tag": self._output.new_tag()}
+        self._host.send(protocol.HELLO, 0, pack(hello))
 
     def _start(self, settings: Dict[str, Any]) -> None:
         """What differs between sessions of one policy: it comes before the first cell."""
@@ -206,7 +202,7 @@ class Kernel:
         if restored is not None:
             self._restore_snapshot(restored)
         else:
-            self._host.send(frames.SNAPSHOT_TAKEN, number, pack(answer))
+            self._host.send(protocol.SNAPSHOT_TAKEN, number, pack(answer))
 
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
         self._output.rest()
@@ -228,7 +224,7 @@ class Kernel:
             told = {"restored": [], "lost": [{"name": "*", "reason": cells.describe(error)["message"][:300]}]}
         self._repair()
         self._output.flush()
-        self._host.send(frames.LOADED, number, pack(told))
+        self._host.send(protocol.LOADED, number, pack(told))
 
     def _restore_snapshot(self, restored: snapshot.RestoredSnapshot) -> None:
         """In a snapshot: this process is the kernel from here on, in the state that was kept."""
@@ -239,7 +235,7 @@ class Kernel:
         self._ordering = _thread.RLock()
         self._output.after_fork()
         self._runner.after_fork()
-        self._interrupts.move(restored.place)
+        self._interrupts.move(restored.slot)
         _fix_main_thread_id()
         linux.die_with_parent()
         self._say_hello()
@@ -249,9 +245,9 @@ class Kernel:
         self._spare = False
         with self._ordering:
             self._executing = number
-            self._output.begin(payload[:_MARKER_BYTES], number, bool(execution_context.live_threads) or self._runner.leaves_work)
+            self._output.begin(payload[:MARKER_BYTES], number, bool(execution_context.live_threads) or self._runner.leaves_work)
         execution_context.execution.set(number)
-        source = payload[_MARKER_BYTES:].decode("utf-8", "surrogatepass")
+        source = payload[MARKER_BYTES:].decode("utf-8", "surrogatepass")
         result: Dict[str, Any] = {"status": "ok"}
         try:
             try:
@@ -274,9 +270,9 @@ class Kernel:
             self._output.flush()
             os._exit(0 if result["status"] == "ok" else 1)
         with self._ordering:
-            result["marks"] = self._output.end()
+            result["markers"] = self._output.end()
             self._executing = 0
-            tell(frames.RESULT, number, pack(result))
+            tell(protocol.RESULT, number, pack(result))
         execution_context.execution.set(0)
 
     def _add_value(self, result: Dict[str, Any], value: Any) -> None:
@@ -288,9 +284,9 @@ class Kernel:
         if cut:
             result["reprCut"] = cut
         result["value"] = portable(value)
-        if len(pack(result["value"])) > LARGEST_VALUE:
+        if len(pack(result["value"])) > LARGEST_VALUE_BYTES:
             result["value"] = oversize(value)
-        if bundle and len(pack(bundle)) > LARGEST_VALUE:
+        if bundle and len(pack(bundle)) > LARGEST_VALUE_BYTES:
             bundle, left_out = {}, left_out + len(bundle)
         if bundle:
             result["data"] = bundle
@@ -313,25 +309,25 @@ class Kernel:
         if os.getpid() != self._pid:
             return  # a child that the code forked: it has no host to show anything to
         size = len(pack(bundle))
-        if size > LARGEST_VALUE:
-            raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, LARGEST_VALUE))
+        if size > LARGEST_VALUE_BYTES:
+            raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, LARGEST_VALUE_BYTES))
         with self._interrupts, self._ordering:
             owner = execution_context.execution.get() or self._executing
             if owner == self._executing:
-                marks = self._output.sync(always=True)
+                markers = self._output.sync(always=True)
             else:
                 # By a thread or a task whose cell is over: it need not wait for the output of the one that runs.
                 self._output.flush()
-                marks = 0, 0
-            shown = {"data": bundle, "marks": marks, **({"dataCut": left_out} if left_out else {})}
-            self._host.send(frames.DISPLAY, owner, pack(shown))
+                markers = 0, 0
+            shown = {"data": bundle, "markers": markers, **({"dataCut": left_out} if left_out else {})}
+            self._host.send(protocol.DISPLAY, owner, pack(shown))
 
     def _ask(self, prompt: str, password: bool) -> str:
         with self._interrupts, self._ordering:
-            marks = self._output.sync()
+            markers = self._output.sync()
             executing = self._executing
-        shown = str.__str__(prompt)[:_LONGEST_PROMPT]
-        params = {"execution": executing, "prompt": shown, "password": password, "marks": marks}
+        shown = str.__str__(prompt)[:LONGEST_PROMPT]
+        params = {"execution": executing, "prompt": shown, "password": password, "markers": markers}
         try:
             return str(self._host.call("input", params))
         except CallError as error:
@@ -346,14 +342,14 @@ class Kernel:
             finally:
                 self._interrupts.end()
             answer = pack({"value": value})
-            if len(answer) > _LARGEST_ANSWER:
+            if len(answer) > LARGEST_ANSWER_BYTES:
                 raise ValueError("the answer is too large: it has %d bytes" % len(answer))
         except BaseException as error:
             self._interrupts.end()
             answer = pack({"error": cells.describe(error)})
         self._interrupts.finish(number)
         self._repair()
-        self._host.send(frames.ANSWER, number, answer)
+        self._host.send(protocol.ANSWER, number, answer)
 
     def _repair(self) -> None:
         """Puts back what every later cell needs: names of builtins that the code deleted."""

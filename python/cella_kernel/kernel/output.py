@@ -17,20 +17,20 @@ from collections import deque
 from struct import Struct
 from typing import Deque, Dict, List, Optional, Tuple
 
+from ..protocol import LARGEST_PIECE_BYTES, TAG_BYTES
 from ..sandbox.linux import libc
 from . import execution_context
 
-_TAG_BYTES = 16
 _HEADER = Struct("<IH")
-# Of text, in one piece: what POSIX lets be written to a pipe as a whole is 4096 bytes here.
-_MOST = 4096 - _TAG_BYTES - _HEADER.size
+# Of text, in one piece: a piece is no larger than what POSIX writes to a pipe as a whole.
+_MOST = LARGEST_PIECE_BYTES - TAG_BYTES - _HEADER.size
 # Past this, a writer waits until it is flushed.
 _MOST_WAITING = 8192
 
 
 def _new_tag() -> bytes:
     """It begins with a byte that is in no UTF-8 text."""
-    return b"\xff" + os.urandom(_TAG_BYTES - 1)
+    return b"\xff" + os.urandom(TAG_BYTES - 1)
 
 
 class TaggedOutput:
@@ -102,7 +102,7 @@ class TaggedOutput:
 
     def _write_piece(self, piece: bytes) -> None:
         while piece:
-            # As a whole, but where there is no pipe, and nobody else who could write meanwhile.
+            # One write, except where there is no pipe, and so no other writer.
             piece = piece[os.write(self._pipe, piece) :]
 
 
@@ -118,7 +118,7 @@ class Flusher:
     """One parked thread that flushes output shortly after it begins, and while its cell goes on. None before a print.
 
     While it is at work and the code has no threads, streams write without a detour through Python. Threads take turns:
-    text of two that write at once would change places, and nobody could say which of it came before the end of a cell.
+    text of two that write at once would change places, and which of it came before the end of a cell would be unknown.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Flusher:
         self.armed = False
         self._streams: List["Stream"] = []
         # Always locked while its thread waits; another lock, or none, tells a thread to end.
-        self._gate: Optional["_thread.LockType"] = None
+        self._wakeup: Optional["_thread.LockType"] = None
 
     def add(self, stream: "Stream") -> None:
         self._streams.append(stream)
@@ -149,21 +149,21 @@ class Flusher:
         if self.armed:
             return
         self.armed = True
-        if self._gate is None:
-            gate = _thread.allocate_lock()
-            gate.acquire()
-            self._gate = gate
+        if self._wakeup is None:
+            wakeup = _thread.allocate_lock()
+            wakeup.acquire()
+            self._wakeup = wakeup
             try:
-                _thread.start_new_thread(self._run, (gate,))
+                _thread.start_new_thread(self._run, (wakeup,))
             except RuntimeError:
                 # No thread can be had at the limit on processes or memory: the text goes out at once, then.
-                self._gate = None
+                self._wakeup = None
                 self.armed = False
                 self.flush_all()
                 return
-        elif self._gate.locked():
+        elif self._wakeup.locked():
             try:
-                self._gate.release()
+                self._wakeup.release()
             except RuntimeError:
                 pass  # another thread was faster
         if not self.crowded:
@@ -196,15 +196,15 @@ class Flusher:
 
     def leave(self) -> None:
         """Has the thread end, so that this process can be forked; the next print starts another."""
-        gate, self._gate = self._gate, None
+        wakeup, self._wakeup = self._wakeup, None
         self.disarm()
-        if gate is not None and gate.locked():
-            gate.release()
+        if wakeup is not None and wakeup.locked():
+            wakeup.release()
 
     def forget(self) -> None:
         """After a fork: the thread is not in this process, nor are others that may have written."""
         self.disarm()
-        self._gate = None
+        self._wakeup = None
         self.lock = _thread.RLock()
 
     def flush_all(self) -> None:
@@ -215,16 +215,16 @@ class Flusher:
             except (OSError, ValueError):
                 pass  # the code closed the descriptor or the stream; its next write will fail
 
-    def _run(self, gate: "_thread.LockType") -> None:
-        while self._gate is gate:
-            gate.acquire(True, _FIRST_FLUSH_S)
-            while self.armed and self._gate is gate:
+    def _run(self, wakeup: "_thread.LockType") -> None:
+        while self._wakeup is wakeup:
+            wakeup.acquire(True, _FIRST_FLUSH_S)
+            while self.armed and self._wakeup is wakeup:
                 if not self.in_cell:
                     self.disarm()
                 self.flush_all()
-                gate.acquire(True, _NEXT_FLUSH_S)
-            if self._gate is gate and not self.armed:
-                gate.acquire()
+                wakeup.acquire(True, _NEXT_FLUSH_S)
+            if self._wakeup is wakeup and not self.armed:
+                wakeup.acquire()
 
 
 class Stream(io.TextIOWrapper):
@@ -317,7 +317,7 @@ class Output:
         libc.fflush(None)
 
     def sync(self, always: bool = False) -> Tuple[int, int]:
-        """Flushes, and marks each stream that the host has not read to its end. Returns the marks written so far."""
+        """Flushes, and writes a marker to each stream that the host has not read to its end. Returns the markers of each so far."""
         self.flush()
         if self._mark:
             self._write_marks(dict(self._watch.poll(0)), always)

@@ -15,6 +15,7 @@ from typing import List, Optional, Sequence
 
 from .. import fd_passing
 from ..processes import silence
+from ..protocol import EXIT_SNAPSHOT_FAILED
 from ..sandbox import linux
 
 # How long, and how often, a thread is looked at before it counts as one that stays; how long it may lack a processor.
@@ -27,13 +28,13 @@ class ForkUnsafe(Exception):
 
 
 class RestoredSnapshot:
-    """What a snapshot was handed when it became a kernel: its descriptors, and its interrupt slot."""
+    """What a snapshot was handed when it became a kernel: its descriptors, and the number of its interrupt slot."""
 
-    __slots__ = ("descriptors", "place")
+    __slots__ = ("descriptors", "slot")
 
-    def __init__(self, descriptors: List[int], place: int) -> None:
+    def __init__(self, descriptors: List[int], slot: int) -> None:
         self.descriptors = descriptors
-        self.place = place
+        self.slot = slot
 
 
 def take(number: int, registration: int, own: Sequence[int]) -> Optional[RestoredSnapshot]:
@@ -60,13 +61,13 @@ def take(number: int, registration: int, own: Sequence[int]) -> Optional[Restore
             os.close(fd)
         silence()
         # Pid 1 tells the kernel once it can be asked for this snapshot, or closes its end.
-        fd_passing.register(registration, {"twin": number}, [ours.fileno(), told.fileno()])
+        fd_passing.register(registration, {"snapshot": number}, [ours.fileno(), told.fileno()])
         ours.close()
         told.close()
         return _wait_for_restore(theirs, registration)
     except BaseException:
         # It must not go on as the kernel that it was forked from.
-        os._exit(73)
+        os._exit(EXIT_SNAPSHOT_FAILED)
 
 
 def _wait_for_restore(way: socket.socket, registration: int) -> RestoredSnapshot:
@@ -85,7 +86,7 @@ def _wait_for_restore(way: socket.socket, registration: int) -> RestoredSnapshot
         way.close()
         os.setsid()
         fd_passing.register(registration, {"kernel": body["kernel"]}, [])
-        return RestoredSnapshot(descriptors, body["place"])
+        return RestoredSnapshot(descriptors, body["slot"])
 
 
 def _check_threads() -> None:

@@ -12,8 +12,7 @@ import sys
 from posix import read, write
 from typing import Any, Dict, FrozenSet, Tuple
 
-from .. import cell_sources, frames
-from ..frames import KERNEL_FDS
+from .. import cell_sources, protocol
 from ..interrupts import Interrupts
 from ..kernel.kernel import Kernel
 from ..values import pack
@@ -89,7 +88,7 @@ class PyodideKernel(Kernel):
     def adopt(self) -> None:  # type: ignore[override]
         """The descriptors are there already."""
         sys.modules["__main__"] = self._main
-        self.interrupt_device = InterruptDevice(KERNEL_FDS[-1])
+        self.interrupt_device = InterruptDevice(protocol.FD_REGISTRATION)
         self._interrupts.arm(self.interrupt_device)  # type: ignore[arg-type]
         _install_signals(self.interrupt_device, self._interrupts)
         self._output.install()
@@ -97,10 +96,10 @@ class PyodideKernel(Kernel):
         self._host.belong_to(self._pid)
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
-        if kind == frames.ATTACH:
+        if kind == protocol.ATTACH:
             # Not JSON: its module uses builtins, which the code may have replaced, and which come back only now.
             self._go_back(number, payload == b"keep")
-        elif kind == frames.DROP_SNAPSHOT:
+        elif kind == protocol.DROP_SNAPSHOT:
             self._snapshots.pop(number, None)
         else:
             super()._handle(kind, number, payload)
@@ -112,7 +111,7 @@ class PyodideKernel(Kernel):
             self._snapshots[number] = UndoLog(self._namespace), self._runner.tasks()
         except Exception as error:
             answer = {"unsafe": "its names could not be kept: %s" % (str(error) or type(error).__name__)}
-        self._host.send(frames.SNAPSHOT_TAKEN, number, pack(answer))
+        self._host.send(protocol.SNAPSHOT_TAKEN, number, pack(answer))
 
     def _go_back(self, number: int, keep: bool) -> None:
         log, tasks = self._snapshots[number] if keep else self._snapshots.pop(number)

@@ -11,8 +11,8 @@ import sys
 import traceback
 from typing import Any, Dict, List
 
-from ..frames import EXIT_FAILED, EXIT_OUT_OF_MEMORY
 from ..kernel import kernel
+from ..protocol import EXIT_FAILED, EXIT_OUT_OF_MEMORY
 from . import shims
 from .kernel import PyodideKernel
 

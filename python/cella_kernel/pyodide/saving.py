@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
-from .. import frames
+from .. import protocol
 from ..durable import save as durable_save
 from ..durable.trial import TrialLoader
 from ..durable.worker import Report, WorkerEnd
@@ -63,13 +63,13 @@ def save(
         answer = checkpoint_io.answer(told)
     except BaseException as error:
         answer = checkpoint_io.answer(checkpoint_io.NOTHING, failed="%s: %s" % (type(error).__name__, error))
-    send(frames.SAVED, answer)
+    send(protocol.SAVED, answer)
 
 
 def _run(
     alarm: Alarm,
     work: Callable[[Report], None],
-    heard: Report,
+    on_report: Report,
     *,
     steps: Callable[[], int],
     until: float,

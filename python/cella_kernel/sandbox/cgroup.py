@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, Optional, Tuple
 
+from ..protocol import SUPERVISOR_MEMORY_BYTES
 from .linux import LayerError, clone
 
 # What each version calls the same thing.
@@ -17,9 +18,6 @@ _FILES = {
     1: {"memory": "memory.limit_in_bytes", "pids": "pids.max", "oom": "memory.oom_control", "swap": "memory.memsw.limit_in_bytes"},
     2: {"memory": "memory.max", "pids": "pids.max", "oom": "memory.events", "swap": "memory.swap.max"},
 }
-
-# What a container is given beside what its code may use.
-_OF_PID_ONE = 32 << 20
 
 
 class Group:
@@ -85,7 +83,7 @@ class Group:
 
 
 class OwnGroup:
-    """The control group that somebody else has put this process into, as a container's engine does: it can be looked at."""
+    """The control group that a container engine has put this process into: it can only be read."""
 
     def __init__(self, version: int, folder: str) -> None:
         self._oom = os.open(os.path.join(folder, _FILES[version]["oom"]), os.O_RDONLY | os.O_CLOEXEC)
@@ -97,7 +95,7 @@ class OwnGroup:
             try:
                 with open(os.path.join(folder, _FILES[version]["memory"]), encoding="ascii") as file:
                     most = file.read().strip()
-                if most.isdigit() and int(most) <= memory_bytes + _OF_PID_ONE:
+                if most.isdigit() and int(most) <= memory_bytes + SUPERVISOR_MEMORY_BYTES:
                     return cls(version, folder)
             except OSError:
                 continue  # of the other version, or not shown in here
@@ -235,7 +233,7 @@ def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Dict[s
 
 
 def _own_folders() -> Iterator[Tuple[int, str]]:
-    """Version and folder of the group of this process; whoever has made it may show it alone, or all of the machine's."""
+    """Version and folder of the group of this process. An engine may show only this group, or all of the machine's."""
     own = _own_paths()
     for version, root, controller in ((2, "/sys/fs/cgroup", ""), (1, "/sys/fs/cgroup/memory", "memory")):
         yield version, root + own.get(controller, "/").rstrip("/")

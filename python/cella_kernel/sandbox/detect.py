@@ -16,7 +16,8 @@ import time
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import cgroup, landlock, launch, limits, linux, seccomp
-from .linux import FILES_NEEDED, NEWNS, NEWUSER, LayerError
+from ..protocol import LEAST_OPEN_FILES
+from .linux import NEWNS, NEWUSER, LayerError
 from .mounts import mount
 
 # A busy machine has its time: a layer that is there must not be told as missing. Seven trials, one after the other,
@@ -245,8 +246,8 @@ def _cgroup(_: str) -> str:
 
 def _rlimits(_: str) -> str:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard != resource.RLIM_INFINITY and hard < FILES_NEEDED:
-        raise LayerError("rlimits", "%d files may be open, and a kernel needs %d: ulimit -n 1024" % (hard, FILES_NEEDED))
+    if hard != resource.RLIM_INFINITY and hard < LEAST_OPEN_FILES:
+        raise LayerError("rlimits", "%d files may be open, and a kernel needs %d: ulimit -n 1024" % (hard, LEAST_OPEN_FILES))
     limits.apply(_LIMITS, alone=True)
     limits.limit_open_files(_LIMITS["openFiles"])
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > _LIMITS["openFiles"]:

@@ -145,7 +145,7 @@ class Launcher:
     def retire(self, spec: Dict[str, Any]) -> None:
         """Gives up every right that goes with the user, and lowers the limits, for good.
 
-        Pid 1, which runs nobody's code, is left what it needs to signal kernels and to fork others; they inherit this.
+        Pid 1, which runs no user code, keeps what it needs to signal kernels and to fork others; they inherit this.
         """
         if self.root:
             _become(spec["uid"], spec["gid"])
@@ -159,7 +159,7 @@ class Launcher:
 
 
 def settle(most: Dict[str, Any], alone: bool, filter_program: bytes) -> None:
-    """Lowers the limits of this process and closes it to others of its user and to system calls that nobody needs."""
+    """Lowers the limits of this process and closes it to others of its user, and forbids system calls that no code needs."""
     limits.apply(most, alone)
     linux.set_dumpable(False)
     linux.no_new_privileges()

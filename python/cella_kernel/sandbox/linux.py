@@ -56,9 +56,6 @@ libc = ctypes.CDLL(None, use_errno=True)
 # The GIL stays held across clone: the child must come back as the thread that owns it.
 _held = ctypes.PyDLL(None, use_errno=True)
 
-# How many files a process must be allowed to have open to become a kernel: its descriptors pass through high numbers.
-FILES_NEEDED = 576
-
 
 class LayerError(Exception):
     """A layer of isolation that could not be put in place. `layer` is its name in `cella doctor`."""
@@ -195,7 +192,7 @@ def drop_capabilities() -> None:
 def ask_for_slices(nanoseconds: int) -> None:
     """How long this process would run at a time; one that asks for little runs sooner. 0: as long as any other.
 
-    Linux before 6.12 does not listen, and whoever has another policy than the usual one keeps it.
+    Linux before 6.12 ignores this, and a process with another policy than the usual one keeps it.
     """
     try:
         usual = os.sched_getscheduler(0) == os.SCHED_OTHER

@@ -102,7 +102,7 @@ def detached_mount(folder_fd: int, path: str, attributes: int, namespace: int) -
 
 
 def open_folder(path: str, identity: Optional[Dict[str, str]] = None) -> int:
-    """The host has resolved the path: if a link or another folder stands there by now, somebody has put it there."""
+    """The host has resolved the path: a link or another folder there has been put there since."""
     how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS)
     opened = syscall("openat2", ctypes.c_int(AT_FDCWD), os.fsencode(path), how, ctypes.c_size_t(len(how)))
     folder = check(opened, "workspace", path)

@@ -10,8 +10,8 @@ import os
 import signal
 from typing import Any, Dict, List, Optional
 
-from .. import frames
-from ..frames import EXIT_FAILED, EXIT_OUT_OF_MEMORY, Channel
+from .. import protocol
+from ..frames import Channel
 from ..interrupt_slot import InterruptSlot
 from ..kernel import kernel
 from ..processes import close_others, descendants, end_descendants, send_signal
@@ -58,9 +58,9 @@ def become_kernel(
     try:
         the_kernel.serve()
     except MemoryError:
-        os._exit(EXIT_OUT_OF_MEMORY)
+        os._exit(protocol.EXIT_OUT_OF_MEMORY)
     finally:
-        os._exit(EXIT_FAILED)
+        os._exit(protocol.EXIT_FAILED)
 
 
 def _enter_folder(folder: str) -> None:
@@ -73,12 +73,12 @@ def _enter_folder(folder: str) -> None:
 def _report_kernel_failure(fd: int, error: BaseException) -> None:
     layer, message = (error.layer, error.message) if isinstance(error, LayerError) else ("template", repr(error))
     try:
-        Channel(fd).send(frames.FAILED, 0, json.dumps({"layer": layer, "message": message}).encode())
+        Channel(fd).send(protocol.FAILED, 0, json.dumps({"layer": layer, "message": message}).encode())
         # The host closes the connection, not we: if it wrote to a closed one, it would miss the reason.
         while os.read(fd, 65536):
             pass
     finally:
-        os._exit(72)
+        os._exit(protocol.EXIT_NOT_ISOLATED)
 
 
 # From pid 1: the program and all that came from it are asked to end. SIGTERM means that they have no choice.
@@ -108,7 +108,7 @@ def become_program(
         status = signal.SIGKILL
     except BaseException as error:
         _report_program_failure(connection, error)
-        os._exit(127)
+        os._exit(protocol.EXIT_NOT_STARTED)
     _end_with(status)
 
 
@@ -151,6 +151,6 @@ def _report_program_failure(connection: int, error: BaseException) -> None:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     try:
         body = json.dumps({"layer": "command", "message": reason}).encode()
-        Channel(connection).send(frames.FAILED, 0, body)
+        Channel(connection).send(protocol.FAILED, 0, body)
     except OSError:
         pass  # the host has closed the connection

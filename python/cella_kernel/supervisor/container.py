@@ -14,7 +14,7 @@ import signal
 import socket
 from typing import Any, Dict, List
 
-from .. import frames
+from .. import frames, protocol
 from ..frames import Channel
 from ..kernel import kernel
 from ..processes import silence, widen
@@ -44,12 +44,12 @@ def main(options: Dict[str, Any]) -> None:
         _confine(spec, group is None)
         pid_one = supervisor.Supervisor(channel, group, alone=True, connect=host.open)
         pid_one.settle(spec, launch.Confinement(None, killed_first=True))
-        channel.send(frames.OPENED, 0, json.dumps({"pid": os.getpid()}).encode())
+        channel.send(protocol.OPENED, 0, json.dumps({"pid": os.getpid()}).encode())
         pid_one.serve()
     except BaseException as error:
         supervisor.report_failure(channel, error)
     finally:
-        os._exit(71)
+        os._exit(protocol.EXIT_SUPERVISOR_FAILED)
 
 
 def _opening(channel: Channel) -> Dict[str, Any]:
@@ -59,7 +59,7 @@ def _opening(channel: Channel) -> Dict[str, Any]:
         if not channel.fill():
             os._exit(0)
         frame = channel.take()
-    if frame[0] != frames.OPEN:
+    if frame[0] != protocol.OPEN:
         raise LayerError("template", "a connection must begin with OPEN")
     return dict(json.loads(frame[2]))
 
@@ -85,7 +85,7 @@ class HostSocket:
 
     def enter(self) -> int:
         """Pid 1's own connection. Its token lies in a file that the host removes once it has seen the token."""
-        with open(os.path.join(self._folder, "word"), "rb") as file:
+        with open(os.path.join(self._folder, "token"), "rb") as file:
             return self._connect(file.read())
 
     def open(self, request: Dict[str, Any]) -> List[int]:
@@ -98,7 +98,7 @@ class HostSocket:
                 opened += [os.open(path, flags | os.O_CLOEXEC) for path in paths]
             for fd in opened[:2]:
                 widen(fd)
-            return [self._connect(bytes.fromhex(request["word"])), *opened]
+            return [self._connect(bytes.fromhex(request["token"])), *opened]
         except OSError:
             for fd in opened:
                 os.close(fd)
@@ -108,7 +108,7 @@ class HostSocket:
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect("/proc/self/fd/%d" % self._socket)
-            connection.sendall(frames.HEADER.pack(len(token), frames.JOIN, 0) + token)
+            connection.sendall(frames.HEADER.pack(len(token), protocol.JOIN, 0) + token)
         except OSError:
             connection.close()
             raise

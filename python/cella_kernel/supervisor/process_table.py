@@ -13,7 +13,7 @@ import time
 from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
-from .. import frames
+from .. import protocol
 from ..frames import Channel
 from ..interrupt_slot import RESEND_S, InterruptSender, InterruptSlot, InterruptSlots
 from ..processes import descendants, send_signal
@@ -99,7 +99,7 @@ class ProcessTable:
     def registered(self, pid: int, message: Dict[str, int], descriptors: List[int]) -> None:
         """A process of this sandbox says what it is. The caller closes the descriptors."""
         ((kind, number),) = message.items()
-        if kind == "twin":
+        if kind == "snapshot":
             self._known.snapshots.add(number, pid, descriptors)
             return
         for slot in self._known.snapshots.became(pid, number):
@@ -183,7 +183,7 @@ class ProcessTable:
                 self._snapshot_lost(number, snapshot)
         for number in self._known.programs.reaped(pid):
             body = {"outOfMemory": self._ran_out(status), **_exit_fields(status)}
-            self._channel.send(frames.DIED, number, json.dumps(body).encode())
+            self._channel.send(protocol.DIED, number, json.dumps(body).encode())
             if self._alone and not self._known.programs and not self._known.kernels:
                 # It may have killed our process over it, which would have ended what it left behind.
                 self._user_processes.kill(set())
@@ -199,7 +199,7 @@ class ProcessTable:
         # Code that ignores SIGXCPU meets the hard limit, which kills with SIGKILL.
         if body.get("signal") == signal.SIGKILL and 0 < self._cpu_seconds < cpu_seconds - 1:
             body["signal"] = int(signal.SIGXCPU)
-        self._channel.send(frames.DIED, number, json.dumps(body).encode())
+        self._channel.send(protocol.DIED, number, json.dumps(body).encode())
 
     def _wait_for_user_processes(self) -> None:
         deadline = time.monotonic() + _REAP_S
@@ -215,10 +215,10 @@ class ProcessTable:
     def _snapshot_lost(self, number: int, snapshot: Snapshot) -> None:
         self._known.snapshots.forget(number)
         body = {"outOfMemory": self._oom.happened()}
-        self._channel.send(frames.SNAPSHOT_LOST, number, json.dumps(body).encode())
+        self._channel.send(protocol.SNAPSHOT_LOST, number, json.dumps(body).encode())
         if snapshot.becoming is not None:
             self._known.slots.release(snapshot.becoming[1])
-            self._channel.send(frames.DIED, snapshot.becoming[0], json.dumps({"signal": 9, **body}).encode())
+            self._channel.send(protocol.DIED, snapshot.becoming[0], json.dumps({"signal": 9, **body}).encode())
         self._user_processes.catch_up()
 
     def _ran_out(self, status: int) -> bool:
@@ -231,12 +231,12 @@ class ProcessTable:
         kernels, snapshots = self._known.kernels.items(), self._known.snapshots.items()
         return {
             "kernels": {str(number): _private_bytes(pid) for number, (pid, _) in kernels},
-            "twins": {str(number): _private_bytes(snapshot.pid) for number, snapshot in snapshots},
+            "snapshots": {str(number): _private_bytes(snapshot.pid) for number, snapshot in snapshots},
         }
 
 
 def _exit_fields(status: int) -> Dict[str, int]:
-    return {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"exitCode": os.WEXITSTATUS(status)}
+    return {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"code": os.WEXITSTATUS(status)}
 
 
 def _private_bytes(pid: int) -> int:

@@ -12,7 +12,7 @@ import signal
 import termios
 from typing import Any, Dict, List, Optional, Sequence
 
-from .. import frames, packages
+from .. import packages, protocol
 from ..frames import Channel
 from ..processes import close_others, end_descendants, child_signal_pipe
 
@@ -46,7 +46,7 @@ def start(command: Dict[str, Any], streams: Sequence[int], terminal: bool = Fals
         except BaseException as error:
             os.write(writer, (getattr(error, "strerror", None) or str(error)).encode("utf-8", "replace"))
         finally:
-            os._exit(127)
+            os._exit(protocol.EXIT_NOT_STARTED)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         problem = pipe.read()
@@ -114,10 +114,10 @@ class _StdinRelay:
             if frame is None:
                 return
             kind, _, payload = frame
-            # What comes for a program that reads no more is heard, so that the host need not wait, and dropped.
-            if kind == frames.TYPED and self._pipe is not None:
+            # Input for a program that no longer reads is read and dropped, so that the host need not wait.
+            if kind == protocol.TYPED and self._pipe is not None:
                 self._held = payload
-            elif kind == frames.ENDED:
+            elif kind == protocol.ENDED:
                 self._end()
 
     def _feed(self, pipe: int) -> None:

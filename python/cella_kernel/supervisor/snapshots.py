@@ -12,9 +12,8 @@ from typing import Dict, List, Optional, Set, Tuple
 from .. import fd_passing
 from ..interrupt_slot import InterruptSlot, InterruptSlots
 from ..processes import send_signal
+from ..protocol import MOST_SNAPSHOTS
 from ..sandbox.linux import LayerError
-
-_MOST_SNAPSHOTS = 128
 
 
 class Snapshot:
@@ -46,7 +45,7 @@ class Snapshots:
 
     def add(self, number: int, pid: int, descriptors: List[int]) -> None:
         """The descriptors stay the caller's: what is kept, is copied."""
-        if number in self._snapshots or len(self._snapshots) >= _MOST_SNAPSHOTS:
+        if number in self._snapshots or len(self._snapshots) >= MOST_SNAPSHOTS:
             send_signal(pid, signal.SIGKILL)
             return
         way = _copy(descriptors[0])
@@ -59,12 +58,12 @@ class Snapshots:
         """Hands a connection to a snapshot, which becomes a kernel, or forks one where it is kept."""
         snapshot = self._snapshots.get(snapshot_number)
         if snapshot is None:
-            raise LayerError("twin", "the point to go back to is gone")
+            raise LayerError("snapshot", "the point to go back to is gone")
         if snapshot.becoming is not None:
             self._slots.release(snapshot.becoming[1])
         slot = self._slots.take()
         snapshot.becoming = (number, slot)
-        message = fd_passing.KERNEL + json.dumps({"kernel": number, "keep": keep, "place": slot.place}).encode() + b"\n"
+        message = fd_passing.KERNEL + json.dumps({"kernel": number, "keep": keep, "slot": slot.number}).encode() + b"\n"
         try:
             # Without waiting: user code may hold either end.
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
@@ -74,7 +73,7 @@ class Snapshots:
         if sent < len(message):
             self._slots.release(slot)
             snapshot.becoming = None
-            raise LayerError("twin", "the point to go back to does not answer")
+            raise LayerError("snapshot", "the point to go back to does not answer")
 
     def became(self, pid: int, number: int) -> List[InterruptSlot]:
         """One of them, or a fork of one that stays, is this kernel from here on: its interrupt slot, where it was asked to be."""

@@ -15,7 +15,7 @@ import socket
 import time
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from .. import fd_passing, frames
+from .. import fd_passing, protocol
 from ..frames import Channel, RejectedConnections
 from ..processes import child_signal_pipe, close_others, fork, silence
 from ..sandbox import linux
@@ -90,7 +90,7 @@ class Supervisor:
             if self._handoff is not None and handoff_fd in ready:
                 self._from_template(self._handoff)
             for fd in ready & self._rejected.waiting:
-                self._rejected.hear(fd)
+                self._rejected.drain(fd)
             if self._proxy_port is not None and self._proxy_port.fd in ready and self._spec is not None:
                 self._processes.forwarder = self._proxy_port.answer(self._confinement, self._spec)
             # A process that has ended may have registered itself, or a fork, just before.
@@ -114,16 +114,16 @@ class Supervisor:
                 self._start_all()
                 return
             kind, number, payload = frame
-            if kind == frames.INTERRUPT:
+            if kind == protocol.INTERRUPT:
                 self._processes.interrupt(number, json.loads(payload)["execution"])
-            elif kind == frames.KILL:
+            elif kind == protocol.KILL:
                 self._processes.kill(number, bool(payload) and json.loads(payload)["gently"])
-            elif kind == frames.DROP_SNAPSHOT:
+            elif kind == protocol.DROP_SNAPSHOT:
                 self._processes.drop_snapshot(number)
-            elif kind == frames.MEASURE:
+            elif kind == protocol.MEASURE:
                 measured = json.dumps(self._processes.measure()).encode()
-                self._channel.send(frames.MEASURED, number, measured)
-            elif kind == frames.ATTACH and self._connect is not None:
+                self._channel.send(protocol.MEASURED, number, measured)
+            elif kind == protocol.ATTACH and self._connect is not None:
                 self._attach(json.loads(payload), self._connect)
 
     def _attach(self, body: Dict[str, Any], connect: Connect) -> None:
@@ -131,7 +131,8 @@ class Supervisor:
             self._waiting.append((fd_passing.KERNEL, body, connect(body)))
         except OSError:
             # There is no connection on which to report why.
-            self._channel.send(frames.DIED, body["kernel"], json.dumps({"exitCode": 71, "outOfMemory": False}).encode())
+            died = {"code": protocol.EXIT_SUPERVISOR_FAILED, "outOfMemory": False}
+            self._channel.send(protocol.DIED, body["kernel"], json.dumps(died).encode())
 
     def _from_template(self, way: socket.socket) -> None:
         try:
@@ -182,10 +183,10 @@ class Supervisor:
         try:
             if body.get("command"):
                 self._fork_program(body["kernel"], body["command"], descriptors)
-            elif body["twin"] is None:
+            elif body["snapshot"] is None:
                 self._fork_kernel(body["kernel"], body["spare"], descriptors)
             else:
-                self._processes.restore_snapshot(body["twin"], body["kernel"], body["keep"], descriptors)
+                self._processes.restore_snapshot(body["snapshot"], body["kernel"], body["keep"], descriptors)
         except (LayerError, OSError) as error:
             # Only this kernel could not be started; the others go on.
             self._rejected.refuse(Channel(descriptors.pop(0)), error)
@@ -248,7 +249,7 @@ def failure_fields(error: BaseException) -> Dict[str, str]:
 
 
 def send_failure(channel: Channel, error: BaseException) -> None:
-    channel.send(frames.FAILED, 0, json.dumps(failure_fields(error)).encode())
+    channel.send(protocol.FAILED, 0, json.dumps(failure_fields(error)).encode())
 
 
 def report_failure(channel: Channel, error: BaseException) -> None:
@@ -282,7 +283,7 @@ def main(host: Optional[Channel], way: socket.socket, launcher: Optional[Launche
         if channel is not None:
             report_failure(channel, error)
     finally:
-        os._exit(71)
+        os._exit(protocol.EXIT_SUPERVISOR_FAILED)
 
 
 def _wait_for_host(way: socket.socket) -> Channel:

@@ -18,12 +18,12 @@ import socket
 import struct
 from typing import Any, Dict, List, Optional
 
-from .. import fd_passing, frames, processes
+from .. import fd_passing, processes, protocol
 from ..frames import Channel, RejectedConnections
 from ..kernel import kernel
 from ..sandbox import linux, mounts
 from ..sandbox.launch import Launcher, Surroundings
-from ..sandbox.linux import FILES_NEEDED, LayerError
+from ..sandbox.linux import LayerError
 from ..sandbox.networks import Networks
 from . import supervisor
 
@@ -76,7 +76,7 @@ class Template:
                 elif fd in self._waiting:
                     self._read(self._waiting[fd])
                 elif fd in self._rejected.waiting:
-                    self._rejected.hear(fd)
+                    self._rejected.drain(fd)
                 elif fd == reader:
                     os.read(reader, 4096)
                     self._reap()
@@ -111,9 +111,9 @@ class Template:
         kind, _, payload = frame
         try:
             request = json.loads(payload)
-            if kind == frames.OPEN:
+            if kind == protocol.OPEN:
                 self._open(channel, request)
-            elif kind == frames.ATTACH:
+            elif kind == protocol.ATTACH:
                 self._attach(channel, request)
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
@@ -128,7 +128,7 @@ class Template:
         if sandbox is None:
             sandbox = self._start(channel, policy["network"])
         self._sandboxes[request["id"]] = sandbox
-        channel.send(frames.OPENED, 0, json.dumps({"pid": sandbox.pid}).encode())
+        channel.send(protocol.OPENED, 0, json.dumps({"pid": sandbox.pid}).encode())
         self._bring(sandbox, policy)
         self._begin_next = self._launcher is not None and self._begun is None
 
@@ -199,7 +199,7 @@ class Template:
             # The host opens the reading ends by these names, then says so on our standard input.
             self._readers[request["id"]] = readers
             # Before the connection is handed on: its new owner may send at once.
-            channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
+            channel.send(protocol.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
             _hand(sandbox, fd_passing.KERNEL, request, [channel.fd, *writers, *readers])
         except OSError as error:
             raise LayerError("template", "the sandbox %s has ended: %s" % (request["sandbox"], error)) from None
@@ -290,7 +290,7 @@ class Template:
             try:
                 os.kill(sandbox.pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it ended by itself a moment ago
+                pass  # it has just ended by itself
         while self._sandboxes:
             pid, _ = os.waitpid(-1, 0)
             self._sandboxes = {name: s for name, s in self._sandboxes.items() if s.pid != pid or _remove(s)}
@@ -333,9 +333,9 @@ def _raise_file_limit() -> None:
         soft = hard
     except (OSError, ValueError):
         pass  # a host without rlimits is told so when its layers are looked at
-    if soft != resource.RLIM_INFINITY and soft < FILES_NEEDED:
+    if soft != resource.RLIM_INFINITY and soft < protocol.LEAST_OPEN_FILES:
         words = "the server may have %d files open, and a kernel needs %d. Start it with a limit of 1024 or more (ulimit -n 1024)"
-        raise LayerError("rlimits", words % (soft, FILES_NEEDED))
+        raise LayerError("rlimits", words % (soft, protocol.LEAST_OPEN_FILES))
 
 
 def main(options: Dict[str, Any]) -> None:

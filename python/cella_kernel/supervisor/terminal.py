@@ -1,7 +1,7 @@
 """A terminal in the sandbox: a program on a PTY of its own, and the relay between it and the host.
 
 What the host types comes as frames on the connection, what the program shows goes out by the pipe. Neither is read
-while the other side has no room for it: whoever does not read stops what comes towards it, and nothing grows.
+while the other side has no room for it: a side that does not read stops the other, and no buffer grows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import termios
 import time
 from typing import Any, Dict, Optional
 
-from .. import frames
+from .. import protocol
 from ..frames import Channel
 from ..processes import end_descendants, child_signal_pipe
 from . import program
@@ -49,7 +49,7 @@ def serve(connection: int, out: int, command: Dict[str, Any]) -> int:
 
 
 class _Relay:
-    """Holds the slave until the program has ended: a terminal that nobody has open for a moment is not gone."""
+    """Holds the slave until the program has ended: a terminal that no process has open for a short time is not gone."""
 
     def __init__(self, channel: Channel, master: int, slave: int, out: int) -> None:
         self._channel = channel
@@ -109,9 +109,9 @@ class _Relay:
             if frame is None:
                 return
             kind, _, payload = frame
-            if kind == frames.TYPED and self._ended is None:
+            if kind == protocol.TYPED and self._ended is None:
                 self._typed = payload
-            elif kind == frames.RESIZE:
+            elif kind == protocol.RESIZE:
                 _resize(self._master, json.loads(payload))
 
     def _type(self) -> None:

@@ -1,7 +1,7 @@
 /** `cella sessions exec`: runs a shell or a program in the sandbox of a session, on this terminal. */
 
 import { constants } from 'node:os';
-import type { Client, Terminal, TerminalExit, TerminalSize } from '../../client/index.ts';
+import type { Client, ProcessExit, Terminal, TerminalSize } from '../../client/index.ts';
 import { findSession } from '../backend/find-server.ts';
 import type { Terminal as OwnTerminal, TerminalInput, TerminalOutput } from '../terminal/terminal.ts';
 
@@ -57,8 +57,8 @@ function written(stdout: TerminalOutput, chunk: Uint8Array): Promise<void> {
 }
 
 /** 128 plus the number of a signal, as in a shell. */
-function codeOf(exit: TerminalExit): number {
-  if ('code' in exit) return exit.code;
+function codeOf(exit: ProcessExit): number {
+  if (exit.code !== undefined) return exit.code;
   const numbers: Partial<Record<string, number>> = constants.signals;
   return 128 + (numbers[exit.signal] ?? 0);
 }

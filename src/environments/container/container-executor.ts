@@ -3,9 +3,9 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
+import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type { Executor, KernelHost } from '../kernel-host.ts';
 import { SparePool } from '../supervisor/spare-pool.ts';
 import { SupervisorClient } from '../supervisor/supervisor-client.ts';

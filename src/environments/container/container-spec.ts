@@ -3,8 +3,9 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { posix } from 'node:path';
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
+import type { EnvironmentSpec, Mount } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { EnvironmentSpec, Mount } from '../../sandbox/spec.ts';
+import { KernelLimit } from '../../protocol/kernel-limits.ts';
 import type { Engine, EngineIdentity } from './engine.ts';
 
 /** Where things of ours are inside. */
@@ -14,9 +15,6 @@ const SCRATCH = '/tmp';
 
 /** Of the scratch space, what may be shared memory. */
 const SHARED_MEMORY = 1 / 4;
-
-/** What pid 1 takes for itself: it is not counted into what the code may use. */
-const OWN_MEMORY = 32 * 1024 * 1024;
 
 /** Counts every process of the user, also outside of the container, whose own are limited by its control group. */
 const MOST_OF_A_USER = 32_768;
@@ -42,7 +40,7 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
   const { spec, listenerFolder } = plan;
   const { limits } = spec;
   const shared = Math.floor(limits.scratchBytes * SHARED_MEMORY);
-  const memory = limits.memoryBytes + OWN_MEMORY;
+  const memory = limits.memoryBytes + KernelLimit.supervisorMemoryBytes;
   const mounts: MountSettings[] = [
     bind({ path: plan.kernel, at: CONTAINER_PATHS.kernel }, true),
     bind({ path: listenerFolder, at: CONTAINER_PATHS.listener }, true),

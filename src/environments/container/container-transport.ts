@@ -4,23 +4,24 @@ import { chmodSync, mkdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ProcessExit } from '../../kernel/kernel-connection.ts';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { withTimeout } from '../../lib/deadline.ts';
 import { runProgram } from '../../lib/run-program.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
+import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { encodeHostPayload } from '../../protocol/host-payloads.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { FrameType } from '../../protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel-payloads.ts';
-import { openProxy, proxySpec } from '../../sandbox/proxy/open-proxy.ts';
+import type { ProcessExit } from '../../protocol/process.ts';
+import { openProxy, proxyPort } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
-import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import { FrameSocket, PipeSource } from '../supervisor/frame-socket.ts';
 import type { PauseCheck } from '../supervisor/supervisor-client.ts';
 import {
+  attachPayload,
   type ConnectRequest,
-  connectPayload,
   type ProcessConnection,
   type SupervisorTransport,
 } from '../supervisor/supervisor-transport.ts';
@@ -70,7 +71,7 @@ interface TransportParts {
 }
 
 /** The file with the first token. Pid 1 knows this name. */
-const TOKEN_FILE = 'word';
+const TOKEN_FILE = 'token';
 
 export class ContainerTransport implements SupervisorTransport {
   readonly supervisor: FrameSocket;
@@ -138,16 +139,9 @@ export class ContainerTransport implements SupervisorTransport {
     // The engine has found its folders by their names: pid 1 looks whether they are those that were meant.
     const folders = process.platform === 'linux' ? [...spec.readable, ...outermost(spec.writable)] : [];
     const named = folders.flatMap(({ path, at, id }) => (id ? [{ path: at ?? path, id }] : []));
-    const policy = {
-      uid,
-      gid,
-      home,
-      cwd,
-      limits,
-      folders: named,
-      ...(proxy ? { proxy: proxySpec(CONTAINER_PATHS.listener) } : {}),
-    };
-    supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
+    const port = proxy && proxyPort(CONTAINER_PATHS.listener);
+    const policy = { uid, gid, home, cwd, limits, folders: named, proxy: port };
+    supervisor.send(FrameType.open, 0, encodeHostPayload('openContainer', { policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.
     await raceAbort(supervisor.firstFrame, deadline, () => notReady(defaults.startTimeoutMs, deadline.reason));
@@ -166,8 +160,8 @@ export class ContainerTransport implements SupervisorTransport {
     const late = AbortSignal.timeout(this.#startTimeoutMs);
     const { token, connection } = this.#listener.expect(AbortSignal.any([withLateConnection(signal), late]));
     const { out, err, stdout, stderr } = pair;
-    const payload = { kernel, ...connectPayload(request), out, err, word: token.toString('hex') };
-    this.supervisor.send(FrameType.attach, 0, JSON.stringify(payload));
+    const payload = { ...attachPayload(kernel, request), out, err, token: token.toString('hex') };
+    this.supervisor.send(FrameType.attach, 0, encodeHostPayload('attachInContainer', payload));
     try {
       return { control: new FrameSocket(await connection, fromKernel), stdout, stderr };
     } catch (cause) {
@@ -196,11 +190,11 @@ export class ContainerTransport implements SupervisorTransport {
       if (!this.#released) await this.#container.ended(END_TIMEOUT_MS);
       const { OOMKilled, ExitCode } = await this.#container.state();
       if (OOMKilled) return { outOfMemory: true, signal: 'SIGKILL' };
-      return { outOfMemory: false, lost: `its container has ended with code ${ExitCode}` };
+      return { signal: 'SIGKILL', environmentEnded: `its container has ended with code ${ExitCode}` };
     } catch {
       // Removed by somebody, held still, or the engine does not answer: it ends now, if it has not.
       await this.close();
-      return { outOfMemory: false, lost: 'its container has ended' };
+      return { signal: 'SIGKILL', environmentEnded: 'its container has ended' };
     }
   }
 

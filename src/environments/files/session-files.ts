@@ -1,9 +1,9 @@
 /** Files below one folder, reached with the rights of the code that works there: no more and no less. */
 
 import type { FileHandle } from 'node:fs/promises';
+import type { FolderId } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileRights } from '../../sandbox/sandbox-user.ts';
-import type { FolderId } from '../../sandbox/spec.ts';
 import { BrokeredFiles } from './brokered-files.ts';
 import type { FileKind } from './file-paths.ts';
 import { OwnFiles } from './own-files.ts';

@@ -1,6 +1,7 @@
 /** Frames and output of a worker, through the ring buffers of the shared memory. */
 
-import type { ByteSource, FrameConnection } from '../../kernel/kernel-connection.ts';
+import { BufferedFrameConnection } from '../../kernel/early-frames.ts';
+import type { ByteSource } from '../../kernel/kernel-connection.ts';
 import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
 import type { RingBuffer, SharedMemory } from './shared-memory.ts';
 
@@ -15,20 +16,17 @@ interface FrameObserver {
   received(frame: Frame): void;
 }
 
-export class FramePipe implements FrameConnection {
+export class FramePipe extends BufferedFrameConnection {
   readonly #memory: SharedMemory;
   readonly #observer: FrameObserver;
   readonly #decoder: FrameDecoder;
   #unsent: UnsentFrame[] = [];
-  #onFrame: ((frame: Frame) => void) | undefined;
-  #onEnd: ((problem?: Error) => void) | undefined;
-  #early: Frame[] = [];
   #paused = false;
-  #ended: { problem?: Error } | undefined;
   #greeted = false;
 
   /** `decoder` belongs to the worker: a frame of the kernel before may be half read. */
   constructor(sharedMemory: SharedMemory, decoder: FrameDecoder, observer: FrameObserver) {
+    super();
     this.#memory = sharedMemory;
     this.#decoder = decoder;
     this.#observer = observer;
@@ -42,42 +40,32 @@ export class FramePipe implements FrameConnection {
     return this.#put(type, id, payload);
   }
 
-  read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void {
-    this.#onFrame = onFrame;
-    this.#onEnd = onEnd;
-    for (const frame of this.#early.splice(0)) onFrame(frame);
-    if (this.#ended) onEnd(this.#ended.problem);
-  }
-
-  pause(): void {
+  protected override pauseReading(): void {
     this.#paused = true;
   }
 
-  resume(): void {
+  protected override resumeReading(): void {
     if (!this.#paused) return;
     this.#paused = false;
     this.take();
   }
 
   close(): void {
-    this.#onFrame = undefined;
-    this.#onEnd = undefined;
-    this.#early = [];
+    this.unread();
   }
 
   /** The worker has ended, or this kernel is no more. */
   end(problem?: Error): void {
-    if (this.#ended) return;
-    this.#ended = problem ? { problem } : {};
+    if (this.ended) return;
     for (const { sent } of this.#unsent.splice(0)) sent();
-    this.#onEnd?.(problem);
+    this.finishReading(problem);
   }
 
   /** Takes in what has come, and sends what has waited for room. */
   take(): void {
     this.#flush();
     const incoming = this.#memory.pipe('fromKernel');
-    while (!this.#paused && !this.#ended) {
+    while (!this.#paused && !this.ended) {
       const chunk = Buffer.allocUnsafe(incoming.size);
       if (chunk.length === 0) return;
       const count = incoming.read(chunk);
@@ -95,12 +83,11 @@ export class FramePipe implements FrameConnection {
     this.#greeted ||= frame.type === FrameType.hello;
     if (!this.#greeted) return;
     this.#observer.received(frame);
-    if (this.#onFrame) this.#onFrame(frame);
-    else this.#early.push(frame);
+    this.deliver(frame);
   }
 
   #put(type: number, id: number, payload: Uint8Array | string): Promise<void> {
-    if (this.#ended) return Promise.resolve();
+    if (this.ended) return Promise.resolve();
     this.#observer.sent(type, id);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#unsent.push({ rest: encodeFrame(type, id, payload), sent: resolve });

@@ -1,18 +1,19 @@
 /** The in-process executor: CPython in WebAssembly (Pyodide), one worker thread per kernel. No security boundary: for trusted code only. */
 
-import { kernelPackage } from '../../interpreter/find-python.ts';
+import { kernelPackage } from '../../interpreter/package-file.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
 import { memoize } from '../../lib/single-flight.ts';
 import { IN_PROCESS_CAPABILITIES } from '../../protocol/enums.ts';
+import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { encodeHostPayload, type ProgramSpec } from '../../protocol/host-payloads.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { FrameType } from '../../protocol/kernel-frames.ts';
-import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type {
   Executor,
   KernelHost,
+  KernelHostListener,
   MemoryUsage,
-  ProgramSpec,
   RunningProgram,
   RunningTerminal,
   StartKernelOptions,
@@ -100,10 +101,9 @@ function closed(): CellaError {
 export type HostTask = Omit<KernelTask, 'memory'>;
 
 export class PyodideHost implements PrestartableHost {
-  onGone: (snapshot: number, outOfMemory: boolean) => void = () => {};
-  onDenied = () => {};
   readonly failure = undefined;
-  readonly forkless = true;
+  readonly capabilities = IN_PROCESS_CAPABILITIES;
+  #listener: KernelHostListener | undefined;
   /** There is none but the host's own. */
   readonly pid = 0;
   #task: HostTask;
@@ -115,6 +115,10 @@ export class PyodideHost implements PrestartableHost {
   constructor(task: HostTask, onClosed: () => void) {
     this.#task = task;
     this.#onClosed = onClosed;
+  }
+
+  listen(listener: KernelHostListener): void {
+    this.#listener = listener;
   }
 
   get alive(): boolean {
@@ -141,7 +145,7 @@ export class PyodideHost implements PrestartableHost {
   async startKernel({ env, packages, from, reseed = !from }: StartKernelOptions): Promise<KernelConnection> {
     if (this.#closed) throw new CellaError('KERNEL_DIED', 'The place of this kernel was closed.');
     const link = from ? this.#restoreSnapshot(from) : this.#begin();
-    link.control.send(FrameType.start, 0, JSON.stringify({ env, packages, reseed }));
+    link.control.send(FrameType.start, 0, encodeHostPayload('start', { env, packages, reseed }));
     return link;
   }
 
@@ -163,7 +167,7 @@ export class PyodideHost implements PrestartableHost {
   async memoryUsage(): Promise<MemoryUsage> {
     const all = [...this.#workers].map((worker, index) => [String(index), worker.bytes] as const);
     // Snapshots lie in the memory of the kernel that they were kept in.
-    return { kernels: Object.fromEntries(all), twins: {} };
+    return { kernels: Object.fromEntries(all), snapshots: {} };
   }
 
   async close(): Promise<void> {
@@ -178,11 +182,11 @@ export class PyodideHost implements PrestartableHost {
     return prestarted?.worker.alive ? prestarted.link : this.#open().attach();
   }
 
-  #restoreSnapshot(from: { readonly twin: number; readonly keep: boolean }): KernelConnection {
-    const worker = this.#holderOf(from.twin);
+  #restoreSnapshot(from: { readonly snapshot: number; readonly keep: boolean }): KernelConnection {
+    const worker = this.#holderOf(from.snapshot);
     if (!worker) throw new CellaError('CHECKPOINT_GONE', 'It has ended with the worker that it was kept in.');
     if (worker.isAttached) {
-      if (!from.keep) worker.drop(from.twin);
+      if (!from.keep) worker.drop(from.snapshot);
       throw new CellaError('FORK_UNSAFE', 'The in-process executor has no second kernel with the same memory.');
     }
     return worker.attach(from);
@@ -195,9 +199,9 @@ export class PyodideHost implements PrestartableHost {
   #open(): PyodideWorker {
     const worker = new PyodideWorker(this.#task);
     this.#workers.add(worker);
-    void worker.gone.then(({ outOfMemory }) => {
+    void worker.gone.then(({ outOfMemory = false }) => {
       this.#workers.delete(worker);
-      if (!this.#closed) for (const snapshot of worker.snapshots) this.onGone(snapshot, outOfMemory);
+      if (!this.#closed) for (const snapshot of worker.snapshots) this.#listener?.snapshotLost(snapshot, outOfMemory);
     });
     return worker;
   }

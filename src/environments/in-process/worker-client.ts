@@ -4,10 +4,11 @@ import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { packageFile } from '../../interpreter/package-file.ts';
-import type { KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
+import type { KernelConnection } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
-import { fromKernel, parseTwinned } from '../../protocol/kernel-payloads.ts';
+import { fromKernel, parseSnapshotTaken } from '../../protocol/kernel-payloads.ts';
+import type { ProcessExit } from '../../protocol/process.ts';
 import { FramePipe, SharedMemorySource } from './frame-pipe.ts';
 import { PROMPT_READ_BYTES, SharedMemory } from './shared-memory.ts';
 import type { KernelTask, WorkerMessage } from './worker/worker-messages.ts';
@@ -20,20 +21,20 @@ const STACK_MB = 64;
 const REQUEST_FRAMES: ReadonlySet<number> = new Set([
   FrameType.execute,
   FrameType.request,
-  FrameType.twin,
+  FrameType.snapshot,
   FrameType.save,
   FrameType.load,
 ]);
 const REPLY_FRAMES: ReadonlySet<number> = new Set([
   FrameType.result,
   FrameType.answer,
-  FrameType.twinned,
+  FrameType.snapshotTaken,
   FrameType.saved,
   FrameType.loaded,
 ]);
 /** So that a line which is printed in two parts comes as one. */
 const OUTPUT_DELAY_MS = 2;
-const KILLED: ProcessExit = { signal: 'SIGKILL', outOfMemory: false };
+const KILLED: ProcessExit = { signal: 'SIGKILL' };
 
 export function startWorker(task: object): Worker {
   // What Node keeps of compiled code, where it does, is a fifth of the start.
@@ -117,7 +118,7 @@ export class PyodideWorker {
   }
 
   /** Attaches the first kernel, or one that goes back to a snapshot of this worker. */
-  attach(from?: { readonly twin: number; readonly keep: boolean }): KernelConnection {
+  attach(from?: { readonly snapshot: number; readonly keep: boolean }): KernelConnection {
     const sharedMemory = this.#memory;
     const wake = () => sharedMemory.wakeWorker();
     sharedMemory.pipe('stdout').clear();
@@ -133,10 +134,10 @@ export class PyodideWorker {
     };
     this.#kernel = kernel;
     this.#busy = true;
-    for (const snapshot of this.#dropped.splice(0)) kernel.control.send(FrameType.drop, snapshot);
+    for (const snapshot of this.#dropped.splice(0)) kernel.control.send(FrameType.dropSnapshot, snapshot);
     if (from) {
-      if (!from.keep) this.snapshots.delete(from.twin);
-      kernel.control.send(FrameType.attach, from.twin, from.keep ? 'keep' : '');
+      if (!from.keep) this.snapshots.delete(from.snapshot);
+      kernel.control.send(FrameType.attach, from.snapshot, from.keep ? 'keep' : '');
     }
     kernel.control.take();
     return {
@@ -157,7 +158,7 @@ export class PyodideWorker {
   /** Drops a snapshot; ends the worker if nothing else is left in it. */
   drop(snapshot: number): void {
     if (!this.snapshots.delete(snapshot)) return;
-    if (this.#kernel) this.#kernel.control.send(FrameType.drop, snapshot);
+    if (this.#kernel) this.#kernel.control.send(FrameType.dropSnapshot, snapshot);
     else if (this.snapshots.size === 0) void this.close();
     else this.#dropped.push(snapshot);
   }
@@ -234,7 +235,7 @@ export class PyodideWorker {
 
   #sent(type: number, id: number): void {
     if (REQUEST_FRAMES.has(type)) this.#busy = true;
-    if (type === FrameType.twin) this.snapshots.add(id);
+    if (type === FrameType.snapshot) this.snapshots.add(id);
   }
 
   #received(frame: Frame): void {
@@ -243,13 +244,13 @@ export class PyodideWorker {
       this.#busy = false;
       this.#ready.resolve();
     }
-    if (frame.type === FrameType.twinned && parseTwinned(frame.payload).unsafe !== undefined)
+    if (frame.type === FrameType.snapshotTaken && parseSnapshotTaken(frame.payload).unsafe !== undefined)
       this.snapshots.delete(frame.id);
   }
 
-  #ended(exitCode: number): ProcessExit {
+  #ended(code: number): ProcessExit {
     const signal = this.#memory.get('killedBy');
-    return { outOfMemory: false, ...(signal > 0 ? { signal: signalName(signal) } : { exitCode }) };
+    return signal > 0 ? { signal: signalName(signal) } : { code };
   }
 
   #lost(why: string): ProcessExit {
@@ -257,7 +258,7 @@ export class PyodideWorker {
     // What a process would have been killed by.
     if (/abort|unreachable/i.test(why)) return { outOfMemory, signal: 'SIGABRT' };
     if (/out of bounds|null function|signature mismatch/.test(why)) return { outOfMemory, signal: 'SIGSEGV' };
-    return { outOfMemory, lost: why };
+    return { outOfMemory, signal: 'SIGKILL', environmentEnded: why };
   }
 }
 

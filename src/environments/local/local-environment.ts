@@ -7,6 +7,7 @@ import { PassThrough, type Readable } from 'node:stream';
 import { systemCode } from '../../lib/errno.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ProcessExit } from '../../protocol/process.ts';
 import { enterGroup, killTagged, killTree, newProcessTag, removeGroups, termTree } from '../../sandbox/process-tree.ts';
 import { folderId } from '../../sandbox/spec.ts';
 import {
@@ -14,7 +15,6 @@ import {
   DEFAULT_ENV,
   type EnvironmentHandle,
   type EnvironmentPrimitive,
-  type ExecExit,
   type ExecOptions,
   type Execution,
   GRACE_MS,
@@ -161,7 +161,7 @@ function startProcess({ argv, env, cwd, stdin, owner }: LocalProgram): Execution
   const group = child.pid === undefined ? undefined : enterGroup(child.pid, mark.group);
   let over = false;
   let timer: NodeJS.Timeout | undefined;
-  const { promise: exited, resolve, reject } = Promise.withResolvers<ExecExit>();
+  const { promise: exited, resolve, reject } = Promise.withResolvers<ProcessExit>();
   const killNow = () => {
     if (child.pid === undefined) return;
     killTree(child.pid, mark, { ownGroup: true });
@@ -208,7 +208,7 @@ function begin(program: string, args: string[], options: { cwd: string; env: Rec
 }
 
 /** Output is kept until it is read, also after the program has ended. */
-function outputOf(pipe: Readable | null, exited: Promise<ExecExit>): Readable {
+function outputOf(pipe: Readable | null, exited: Promise<ProcessExit>): Readable {
   const output = new PassThrough();
   if (!pipe) return output.end();
   pipe.on('error', () => output.end()); // the pipe of a program that was killed may break; what was read counts

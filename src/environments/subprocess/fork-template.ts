@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import { interpreterFacts, kernelPackage } from '../../interpreter/find-python.ts';
+import { probePython } from '../../interpreter/find-python.ts';
+import { kernelPackage } from '../../interpreter/package-file.ts';
 import { isolationError } from '../../kernel/isolation-error.ts';
 import { isStopped, readProcessStat } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -62,7 +63,7 @@ export class ForkTemplate {
   }
 
   static async start(config: TemplateConfig): Promise<ForkTemplate> {
-    const facts = await interpreterFacts(config.python);
+    const { executable, packageFolders } = await probePython(config.python);
     // Only this user may enter the folder, and so connect.
     const folder = await mkdtemp(join(tmpdir(), 'cella-'));
     await chmod(folder, 0o700);
@@ -71,11 +72,11 @@ export class ForkTemplate {
       sandbox: config.sandbox,
       cgroup: config.cgroup,
       preload: config.preload,
-      packages: [...facts.packageFolders, kernelPackage()],
+      packages: [...packageFolders, kernelPackage()],
     };
     const argv = ['-I', '-X', 'utf8', kernelPackage(), 'template', JSON.stringify(options)];
     // A session of its own keeps a terminal's Ctrl-C away from it.
-    const process = spawn(facts.executable, argv, {
+    const process = spawn(executable, argv, {
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
       env: config.env,

@@ -1,10 +1,10 @@
 /** The subprocess executor: CPython in a sandbox, forked from a warm template. */
 
-import { probeInterpreter } from '../../interpreter/find-python.ts';
+import { probePython } from '../../interpreter/find-python.ts';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
+import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type { Executor, KernelHost } from '../kernel-host.ts';
 import { SparePool } from '../supervisor/spare-pool.ts';
 import { SupervisorClient } from '../supervisor/supervisor-client.ts';
@@ -36,7 +36,7 @@ export class SubprocessExecutor implements Executor {
   }
 
   interpreter(): Promise<Interpreter> {
-    return probeInterpreter(this.#config.python);
+    return probePython(this.#config.python);
   }
 
   async open(spec: EnvironmentSpec): Promise<KernelHost> {

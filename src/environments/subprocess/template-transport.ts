@@ -3,19 +3,20 @@
 import { randomUUID } from 'node:crypto';
 import { realpathSync, rmSync } from 'node:fs';
 import { isolationError } from '../../kernel/isolation-error.ts';
-import type { ProcessExit } from '../../kernel/kernel-connection.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
+import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
+import { encodeHostPayload, type HostPayload } from '../../protocol/host-payloads.ts';
 import { FrameType } from '../../protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel-payloads.ts';
-import { openProxy, proxySpec } from '../../sandbox/proxy/open-proxy.ts';
+import type { ProcessExit } from '../../protocol/process.ts';
+import { openProxy, proxyPort } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
-import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import { FrameSocket, PipeSource } from '../supervisor/frame-socket.ts';
 import type { PauseCheck } from '../supervisor/supervisor-client.ts';
 import {
+  attachPayload,
   type ConnectRequest,
-  connectPayload,
   type ProcessConnection,
   type SupervisorTransport,
 } from '../supervisor/supervisor-transport.ts';
@@ -27,6 +28,8 @@ const PROXY_FOLDER_INSIDE = '/cella/network';
 /** A kernel that is killed ends sooner; it may be that its pid 1 was stopped. */
 const PAUSE_CHECK_MS = 1500;
 
+type SandboxSpec = HostPayload<'openSandbox'>['policy'];
+
 export class TemplateTransport implements SupervisorTransport {
   readonly supervisor: FrameSocket;
   readonly proxy: NetworkProxy | undefined;
@@ -35,19 +38,20 @@ export class TemplateTransport implements SupervisorTransport {
   readonly pauseCheck: PauseCheck = { checkAfterMs: PAUSE_CHECK_MS, isPaused: async (pid) => isStopped(pid) };
   readonly #leave: () => void;
 
-  private constructor(template: ForkTemplate, policy: object, id: string, proxy?: NetworkProxy) {
+  private constructor(template: ForkTemplate, policy: SandboxSpec, id: string, proxy?: NetworkProxy) {
     this.#template = template;
     this.#id = id;
     this.proxy = proxy;
     this.#leave = template.addUser();
     this.supervisor = new FrameSocket(template.path, fromSupervisor);
-    this.supervisor.send(FrameType.open, 0, JSON.stringify({ id, policy }));
+    this.supervisor.send(FrameType.open, 0, encodeHostPayload('openSandbox', { id, policy }));
   }
 
   static open(template: ForkTemplate, spec: EnvironmentSpec): TemplateTransport | Promise<TemplateTransport> {
     const id = randomUUID();
-    return typeof spec.network === 'string'
-      ? new TemplateTransport(template, spec, id)
+    const { network } = spec;
+    return typeof network === 'string'
+      ? new TemplateTransport(template, { ...spec, network }, id)
       : TemplateTransport.#openWithProxy(template, spec, id);
   }
 
@@ -56,15 +60,15 @@ export class TemplateTransport implements SupervisorTransport {
     const folder = template.networkFolder(id);
     const proxy = await openProxy(spec, folder);
     const readable = [...spec.readable, { path: realpathSync.native(folder), at: PROXY_FOLDER_INSIDE }];
-    const policy = { ...spec, network: 'none', readable, proxy: proxySpec(PROXY_FOLDER_INSIDE) };
+    const policy: SandboxSpec = { ...spec, network: 'none', readable, proxy: proxyPort(PROXY_FOLDER_INSIDE) };
     return new TemplateTransport(template, policy, id, proxy);
   }
 
-  async connect(kernel: number, purpose: ConnectRequest): Promise<ProcessConnection> {
+  async connect(kernel: number, request: ConnectRequest): Promise<ProcessConnection> {
     const id = randomUUID();
     const control = new FrameSocket(this.#template.path, fromKernel);
-    const request = { id, sandbox: this.#id, kernel, ...connectPayload(purpose) };
-    control.send(FrameType.attach, 0, JSON.stringify(request));
+    const payload = { id, sandbox: this.#id, ...attachPayload(kernel, request) };
+    control.send(FrameType.attach, 0, encodeHostPayload('attachInSandbox', payload));
     const pipes: PipeSource[] = [];
     try {
       const paths = parseAttached(await this.awaitAnswer(firstAnswer(control)));
@@ -97,7 +101,7 @@ export class TemplateTransport implements SupervisorTransport {
   async exitReason(problem: Error | undefined): Promise<ProcessExit> {
     if (problem && 'code' in problem && (problem.code === 'ECONNREFUSED' || problem.code === 'ENOENT'))
       this.#template.retire();
-    return { outOfMemory: false, lost: 'the sandbox it lived in has ended' };
+    return { signal: 'SIGKILL', environmentEnded: 'the sandbox it lived in has ended' };
   }
 
   async kill(pid: number): Promise<void> {

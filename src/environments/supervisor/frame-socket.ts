@@ -2,28 +2,21 @@
 
 import { constants, openSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
-import type { ByteSource, FrameConnection } from '../../kernel/kernel-connection.ts';
-import { encodeFrame, FRAME_COST, type Frame, FrameDecoder } from '../../protocol/kernel-frames.ts';
+import { BufferedFrameConnection } from '../../kernel/early-frames.ts';
+import type { ByteSource } from '../../kernel/kernel-connection.ts';
+import { encodeFrame, FrameDecoder } from '../../protocol/kernel-frames.ts';
 
-/** Of frames that come before anybody reads them. */
-const MOST_EARLY_BYTES = 1024 * 1024;
-
-/** A frame connection: to the socket at a path, or over one that is connected. Frames that come before `read` wait. */
-export class FrameSocket implements FrameConnection {
+/** To the socket at a path, or over one that is connected. */
+export class FrameSocket extends BufferedFrameConnection {
   readonly #socket: Socket;
   readonly #decoder: FrameDecoder;
-  #onFrame: ((frame: Frame) => void) | undefined;
-  #onEnd: ((problem?: Error) => void) | undefined;
-  readonly #firstFrame = Promise.withResolvers<void>();
   readonly #connected = Promise.withResolvers<boolean>();
-  #early: Frame[] = [];
-  #earlyBytes = 0;
-  #ended: { problem?: Error } | undefined;
 
-  constructor(place: string | Socket, largest: ReadonlyMap<number, number>) {
+  constructor(socket: string | Socket, largest: ReadonlyMap<number, number>) {
+    super();
     this.#decoder = new FrameDecoder(largest);
-    this.#socket = typeof place === 'string' ? connect(place) : place;
-    if (typeof place === 'string') this.#socket.once('connect', () => this.#connected.resolve(true));
+    this.#socket = typeof socket === 'string' ? connect(socket) : socket;
+    if (typeof socket === 'string') this.#socket.once('connect', () => this.#connected.resolve(true));
     else this.#connected.resolve(true);
     this.#socket.on('data', (chunk) => this.#data(chunk));
     this.#socket.on('error', (problem) => this.#end(problem));
@@ -39,45 +32,22 @@ export class FrameSocket implements FrameConnection {
     return new Promise((resolve) => this.#socket.write(encodeFrame(type, id, payload), () => resolve()));
   }
 
-  read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void {
-    this.#onFrame = onFrame;
-    this.#onEnd = onEnd;
-    const early = this.#early;
-    this.#early = [];
-    this.#earlyBytes = 0;
-    this.#socket.resume();
-    // A reader may leave after any of them.
-    for (const frame of early) this.#give(frame);
-    if (this.#ended) this.#onEnd?.(this.#ended.problem);
-  }
-
-  /** Takes the reader away again: what comes next waits for another. */
-  unread(): void {
-    this.#onFrame = undefined;
-    this.#onEnd = undefined;
-  }
-
   /** Whether somebody is at the other end. */
   get connected(): Promise<boolean> {
     return this.#connected.promise;
   }
 
-  /** Resolves when a frame waits to be read, or none will come. */
-  get firstFrame(): Promise<void> {
-    return this.#firstFrame.promise;
-  }
-
-  pause(): void {
+  protected override pauseReading(): void {
     this.#socket.pause();
   }
 
-  resume(): void {
+  protected override resumeReading(): void {
     this.#socket.resume();
   }
 
   /** Whether nothing can be sent any more. Node takes a write after `finish` for the end of the connection. */
   get #silent(): boolean {
-    return this.#ended !== undefined || this.#socket.writableEnded;
+    return this.ended || this.#socket.writableEnded;
   }
 
   /** Nothing more is sent; the other side may still speak until it ends. */
@@ -91,31 +61,16 @@ export class FrameSocket implements FrameConnection {
 
   #data(chunk: Buffer): void {
     try {
-      for (const frame of this.#decoder.push(chunk)) this.#give(frame);
+      for (const frame of this.#decoder.push(chunk)) this.deliver(frame);
     } catch (problem) {
       this.#end(problem instanceof Error ? problem : new Error(String(problem)));
       this.#socket.destroy();
     }
   }
 
-  #give(frame: Frame): void {
-    if (this.#onFrame) {
-      this.#onFrame(frame);
-      return;
-    }
-    this.#early.push(frame);
-    this.#earlyBytes += frame.payload.length + FRAME_COST;
-    // Frames without a reader must not fill the host's memory.
-    if (this.#earlyBytes > MOST_EARLY_BYTES) this.#socket.pause();
-    this.#firstFrame.resolve();
-  }
-
   #end(problem?: Error): void {
-    if (this.#ended) return;
-    this.#ended = problem ? { problem } : {};
-    this.#firstFrame.resolve();
     this.#connected.resolve(false);
-    this.#onEnd?.(problem);
+    this.finishReading(problem);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Kernel hosts that are ready before anybody asks for one, each with a kernel that has said hello. */
 
 import { closeSync, openSync, readSync } from 'node:fs';
-import type { EnvironmentSpec } from '../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
 import type { KernelHost, Spare, SpareRack, SpareSpec } from '../kernel-host.ts';
 
 const REFILL_AFTER_MS = 25;

@@ -43,7 +43,7 @@ test('a spare that never speaks is given up if pid 1 is held still and nothing c
     supervisor: supervisor.socket,
     connect: async () => ({ control: control.socket, stdout: pipe, stderr: pipe }),
     awaitAnswer: (answer) => answer,
-    exitReason: async () => ({ outOfMemory: false, lost: 'it has ended' }),
+    exitReason: async () => ({ signal: 'SIGKILL', environmentEnded: 'it has ended' }),
     close: async () => {},
     pauseCheck: { checkAfterMs: 20, isPaused: async () => true },
     // The template that should do it was stopped too.

@@ -2,17 +2,26 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { isolationError } from '../../kernel/isolation-error.ts';
-import type { FrameConnection, KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
+import type { FrameConnection, KernelConnection } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
+import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
+import { encodeHostPayload, type HostPayload, type ProgramSpec } from '../../protocol/host-payloads.ts';
 import { type Frame, FrameType } from '../../protocol/kernel-frames.ts';
-import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../../protocol/kernel-payloads.ts';
+import { ExitCode } from '../../protocol/kernel-limits.ts';
+import {
+  parseDied,
+  parseFailed,
+  parseMeasured,
+  parseOpened,
+  parseSnapshotLost,
+} from '../../protocol/kernel-payloads.ts';
+import type { ProcessExit } from '../../protocol/process.ts';
 import type { TerminalSize } from '../../protocol/workspace-models.ts';
-import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import type {
   ByteSink,
+  KernelHostListener,
   KillOptions,
   MemoryUsage,
-  ProgramSpec,
   RunningProgram,
   RunningTerminal,
   StartKernelOptions,
@@ -27,7 +36,7 @@ import {
 } from './supervisor-transport.ts';
 
 /** Start options of a kernel without any of its own. */
-const NO_OPTIONS = JSON.stringify({ env: {}, reseed: false });
+const NO_OPTIONS = encodeHostPayload('start', { env: {}, reseed: false });
 
 /** How long close() waits for the environment to end. */
 const CLOSE_TIMEOUT_MS = 10_000;
@@ -35,16 +44,7 @@ const CLOSE_TIMEOUT_MS = 10_000;
 /** Later figures are of no use to the caller. */
 const MEMORY_USAGE_TIMEOUT_MS = 5000;
 
-/** The exit code of a program that could not be started; other programs may use it too. */
-const NOT_STARTED_EXIT_CODE = 127;
 const DRAIN_TIMEOUT_MS = 5000;
-
-/** The payload of a START frame. */
-interface KernelStart {
-  readonly env: Readonly<Record<string, string>>;
-  readonly packages: string | undefined;
-  readonly reseed: boolean;
-}
 
 interface NumberedConnection extends ProcessConnection {
   readonly kernel: number;
@@ -53,8 +53,8 @@ interface NumberedConnection extends ProcessConnection {
 }
 
 export class SupervisorClient implements PrestartableHost {
-  onGone: (snapshot: number, outOfMemory: boolean) => void = () => {};
-  onDenied: (attempt: DeniedAttempt) => void = () => {};
+  readonly capabilities = ALL_CAPABILITIES;
+  #listener: KernelHostListener | undefined;
   readonly #transport: SupervisorTransport;
   readonly #supervisor: FrameSocket;
   readonly #opened = Promise.withResolvers<void>();
@@ -72,7 +72,7 @@ export class SupervisorClient implements PrestartableHost {
 
   constructor(transport: SupervisorTransport) {
     this.#transport = transport;
-    if (transport.proxy) transport.proxy.onDenied = (attempt) => this.onDenied(attempt);
+    if (transport.proxy) transport.proxy.onDenied = (attempt) => this.#listener?.networkDenied(attempt);
     this.#opened.promise.catch(() => {}); // callers that wait get the rejection
     this.#supervisor = transport.supervisor;
     this.#supervisor.read(
@@ -87,6 +87,10 @@ export class SupervisorClient implements PrestartableHost {
       },
       (problem) => this.#disconnected(problem),
     );
+  }
+
+  listen(listener: KernelHostListener): void {
+    this.#listener = listener;
   }
 
   get pid(): number {
@@ -150,7 +154,7 @@ export class SupervisorClient implements PrestartableHost {
       exited,
       kill: () => this.#kill(kernel),
       write: (bytes) => control.sendAndDrain(FrameType.typed, 0, bytes),
-      resize: ({ cols, rows }) => control.send(FrameType.resize, 0, JSON.stringify({ cols, rows })),
+      resize: (to) => control.send(FrameType.resize, 0, encodeHostPayload('resize', to)),
     };
   }
 
@@ -164,14 +168,14 @@ export class SupervisorClient implements PrestartableHost {
         if (frame.type !== FrameType.failed) return;
         problem = parseFailed(frame.payload).message;
         // Pid 1 reports no exit for a program that it could not fork.
-        exit.resolve({ outOfMemory: false, exitCode: NOT_STARTED_EXIT_CODE });
+        exit.resolve({ code: ExitCode.notStarted });
         this.#exits.delete(kernel);
       },
       () => heard.resolve(),
     );
     const exited = exit.promise.then(async (how) => {
       // The reason of a failed start comes on another connection than the exit, and may come later.
-      if (how.exitCode === NOT_STARTED_EXIT_CODE && problem === undefined) {
+      if (how.code === ExitCode.notStarted && problem === undefined) {
         await Promise.race([heard.promise, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
       }
       control.close();
@@ -182,15 +186,16 @@ export class SupervisorClient implements PrestartableHost {
 
   #startedKernel(
     { kernel, control, stdout, stderr, exit }: NumberedConnection,
-    settings?: KernelStart,
+    start?: HostPayload<'start'>,
   ): KernelConnection {
-    if (settings) control.send(FrameType.start, 0, JSON.stringify(settings));
+    if (start) control.send(FrameType.start, 0, encodeHostPayload('start', start));
     return {
       control,
       stdout,
       stderr,
       exited: exit.promise,
-      interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
+      interrupt: (execution) =>
+        this.#supervisor.send(FrameType.interrupt, kernel, encodeHostPayload('interrupt', { execution })),
       kill: () => this.#kill(kernel),
       isPaused: () => this.#transport.pauseCheck.isPaused(this.#pid),
     };
@@ -203,7 +208,7 @@ export class SupervisorClient implements PrestartableHost {
       cut();
       return;
     }
-    this.#supervisor.send(FrameType.kill, command, JSON.stringify({ gently: true }));
+    this.#supervisor.send(FrameType.kill, command, encodeHostPayload('kill', { gently: true }));
     const timer = setTimeout(cut, graceMs);
     void exit.promise.then(() => clearTimeout(timer));
   }
@@ -221,7 +226,7 @@ export class SupervisorClient implements PrestartableHost {
   }
 
   dropSnapshot(snapshot: number): void {
-    this.#supervisor.send(FrameType.drop, snapshot);
+    this.#supervisor.send(FrameType.dropSnapshot, snapshot);
   }
 
   memoryUsage(): Promise<MemoryUsage> {
@@ -230,9 +235,9 @@ export class SupervisorClient implements PrestartableHost {
       this.#usageRequests.push(asked);
       this.#supervisor.send(FrameType.measure, 0);
       // An answer that comes later is still taken for this question, and not for the next.
-      const timer = setTimeout(() => asked.resolve({ kernels: {}, twins: {} }), MEMORY_USAGE_TIMEOUT_MS);
+      const timer = setTimeout(() => asked.resolve({ kernels: {}, snapshots: {} }), MEMORY_USAGE_TIMEOUT_MS);
       void asked.promise.then(() => clearTimeout(timer));
-    } else asked.resolve({ kernels: {}, twins: {} });
+    } else asked.resolve({ kernels: {}, snapshots: {} });
     return asked.promise;
   }
 
@@ -290,17 +295,13 @@ export class SupervisorClient implements PrestartableHost {
         break;
       }
       case FrameType.died: {
-        const { signal, exitCode, outOfMemory } = parseDied(frame.payload);
-        this.#exit(frame.id).resolve({
-          outOfMemory,
-          ...(signal === undefined ? {} : { signal: signalName(signal) }),
-          ...(exitCode === undefined ? {} : { exitCode }),
-        });
+        const died = parseDied(frame.payload);
+        this.#exit(frame.id).resolve('code' in died ? died : { ...died, signal: signalName(died.signal) });
         this.#exits.delete(frame.id);
         break;
       }
-      case FrameType.gone:
-        this.onGone(frame.id, parseGone(frame.payload).outOfMemory);
+      case FrameType.snapshotLost:
+        this.#listener?.snapshotLost(frame.id, parseSnapshotLost(frame.payload).outOfMemory);
         break;
       case FrameType.measured:
         this.#usageRequests.shift()?.resolve(parseMeasured(frame.payload));
@@ -321,12 +322,12 @@ export class SupervisorClient implements PrestartableHost {
     if (!this.#connected) return;
     this.#connected = false;
     this.#opened.reject(this.#failure ?? isolationError('template', problem?.message ?? 'its connection was closed'));
-    for (const asked of this.#usageRequests.splice(0)) asked.resolve({ kernels: {}, twins: {} });
+    for (const asked of this.#usageRequests.splice(0)) asked.resolve({ kernels: {}, snapshots: {} });
     void this.#finishExit(problem);
   }
 
   async #finishExit(problem: Error | undefined): Promise<void> {
-    const closed: ProcessExit = { outOfMemory: false, lost: 'its session was closed', signal: 'SIGKILL' };
+    const closed: ProcessExit = { signal: 'SIGKILL', environmentEnded: 'its session was closed' };
     const fate = this.#closing ? closed : await this.#transport.exitReason(problem);
     this.#exitReason = fate;
     for (const exit of this.#exits.values()) exit.resolve(fate);

@@ -1,9 +1,9 @@
 /** How the host reaches a supervisor: what differs between a sandbox of a template and a container. */
 
-import type { ProcessExit } from '../../kernel/kernel-connection.ts';
-import type { TerminalSize } from '../../protocol/workspace-models.ts';
+import type { Attach, ProgramSpec } from '../../protocol/host-payloads.ts';
+import type { ProcessExit } from '../../protocol/process.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
-import type { ProgramSpec, StartKernelOptions } from '../kernel-host.ts';
+import type { StartKernelOptions } from '../kernel-host.ts';
 import type { FrameSocket, PipeSource } from './frame-socket.ts';
 import type { PauseCheck } from './supervisor-client.ts';
 
@@ -11,8 +11,7 @@ import type { PauseCheck } from './supervisor-client.ts';
 export interface ConnectRequest {
   readonly from?: StartKernelOptions['from'];
   readonly spare?: boolean;
-  /** `terminal`: on one of this size. */
-  readonly command?: ProgramSpec & { readonly terminal?: TerminalSize };
+  readonly command?: ProgramSpec;
 }
 
 /** To a kernel or a command. */
@@ -30,7 +29,7 @@ export interface SupervisorTransport {
   /** Its way out, where its policy names hosts. It ends with `release`. */
   readonly proxy?: NetworkProxy | undefined;
   /** `kernel` is the number that it will have; aborted where that has ended before anybody was connected to it. */
-  connect(kernel: number, purpose: ConnectRequest, signal: AbortSignal): Promise<ProcessConnection>;
+  connect(kernel: number, request: ConnectRequest, signal: AbortSignal): Promise<ProcessConnection>;
   /** How everything inside ended. Called once, when the connection to pid 1 is lost. */
   exitReason(problem: Error | undefined): Promise<ProcessExit>;
   /** Ends what is left and removes its files. Idempotent; never rejects. */
@@ -52,6 +51,6 @@ export function closeConnection({ control, stdout, stderr }: ProcessConnection):
 }
 
 /** The part of an ATTACH payload that all transports share. */
-export function connectPayload({ from, spare = false, command }: ConnectRequest): object {
-  return { twin: from?.twin ?? null, keep: from?.keep ?? false, spare, ...(command ? { command } : {}) };
+export function attachPayload(kernel: number, { from, spare = false, command }: ConnectRequest): Attach {
+  return { kernel, snapshot: from?.snapshot ?? null, keep: from?.keep ?? false, spare, command };
 }

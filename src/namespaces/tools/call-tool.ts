@@ -2,8 +2,8 @@
 
 import { createHash } from 'node:crypto';
 import { Semaphore } from '../../lib/semaphore.ts';
-import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { CommandRunner } from '../../protocol/process.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
 import { bindArguments, type CallArguments } from './bind-arguments.ts';

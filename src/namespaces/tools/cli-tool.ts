@@ -1,7 +1,7 @@
 /** Calls a tool that is a program: builds its argument list, never a shell line, and runs it. */
 
-import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { CommandRunner } from '../../protocol/process.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { BoundArguments } from './bind-arguments.ts';
 import { argumentError, throwIfAborted } from './call-errors.ts';
@@ -27,7 +27,8 @@ export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyVa
   const timeoutMs = Math.ceil(tool.timeout * 1000);
   const result = await runner.run({ argv, env, timeoutMs, outputLimitBytes: tool.output_limit, signal });
   throwIfAborted(signal, callee);
-  const { exitCode, killedBy, timedOut } = result;
+  const { timedOut, exit } = result;
+  const { code: exitCode, signal: killedBy } = exit;
   const stdout = redact(decodeWhole(result.stdout), call.secrets);
   const stderr = redact(decodeWhole(result.stderr), call.secrets);
   const said = tail(stderr).trim() || tail(stdout).trim();

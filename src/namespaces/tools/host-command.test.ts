@@ -60,11 +60,11 @@ describe('a program on the host', { timeout: 30_000 }, () => {
       stderr: Buffer.from('err\n'),
       stdoutCut: 0,
       stderrCut: 0,
-      exitCode: 7,
+      exit: { code: 7 },
       timedOut: false,
     });
     expect(await host.run({ argv: ['sh', '-c', 'kill -TERM $$'], ...limits })).toMatchObject({
-      killedBy: 'SIGTERM',
+      exit: { signal: 'SIGTERM' },
       timedOut: false,
     });
   });
@@ -95,7 +95,10 @@ describe('a program on the host', { timeout: 30_000 }, () => {
 
   it('takes everything along that it has started, at its timeout', async () => {
     using folder = temporaryFolder();
-    expect(await run(folder.path, 'stay', { timeoutMs: 700 })).toMatchObject({ timedOut: true, killedBy: 'SIGKILL' });
+    expect(await run(folder.path, 'stay', { timeoutMs: 700 })).toMatchObject({
+      timedOut: true,
+      exit: { signal: 'SIGKILL' },
+    });
     await until(() => started(folder.path).every((pid) => !runs(pid)));
   });
 
@@ -105,20 +108,20 @@ describe('a program on the host', { timeout: 30_000 }, () => {
     const ended = run(folder.path, 'stay', { signal: stop.signal });
     await until(() => existsSync(join(folder.path, 'ready')));
     stop.abort();
-    expect(await ended).toMatchObject({ timedOut: false, killedBy: 'SIGKILL' });
+    expect(await ended).toMatchObject({ timedOut: false, exit: { signal: 'SIGKILL' } });
     expect(started(folder.path)).toHaveLength(5);
     await until(() => started(folder.path).every((pid) => !runs(pid)));
   });
 
   it('takes everything along that it has started, when it ends by itself', async () => {
     using folder = temporaryFolder();
-    expect(await run(folder.path, 'leave')).toMatchObject({ timedOut: false, exitCode: 0 });
+    expect(await run(folder.path, 'leave')).toMatchObject({ timedOut: false, exit: { code: 0 } });
     expect(started(folder.path)).toHaveLength(5);
     await until(() => started(folder.path).every((pid) => !runs(pid)));
   });
 
   it('that was stopped before it began leaves nothing behind', async () => {
     const result = await host.run({ argv: ['sleep', '1000'], ...limits, signal: AbortSignal.abort() });
-    expect(result.killedBy).toBe('SIGKILL');
+    expect(result.exit.signal).toBe('SIGKILL');
   });
 });

@@ -5,8 +5,8 @@ import type { Readable } from 'node:stream';
 import { onAbort } from '../../lib/abort.ts';
 import { systemCode } from '../../lib/errno.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
-import type { Command, CommandResult, CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { Command, CommandResult, CommandRunner, ProcessExit } from '../../protocol/process.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 
 /** Where host programs run, and the little that they see of the host's environment. */
@@ -43,14 +43,14 @@ export class HostCommands implements CommandRunner {
     const stderr = keep(child.stderr, command.outputLimitBytes);
     let timedOut = false;
     const exited = exit(child, program);
-    const unkillable = Promise.withResolvers<{ killedBy: string }>();
+    const unkillable = Promise.withResolvers<ProcessExit>();
     let isEnding = false;
     const end = () => {
       if (child.pid === undefined || isEnding) return;
       isEnding = true;
       killTree(child.pid, mark, { ownGroup: true });
       void endsAfterKill(exited, `The program ${program} (process ${child.pid})`).then((ended) => {
-        if (!ended) unkillable.resolve({ killedBy: 'SIGKILL' });
+        if (!ended) unkillable.resolve({ signal: 'SIGKILL' });
       });
     };
     const timer = setTimeout(() => {
@@ -64,7 +64,7 @@ export class HostCommands implements CommandRunner {
       if (child.pid !== undefined) killTree(child.pid, mark, { ownGroup: true });
       if (isOver(child)) await closed(child);
       return {
-        ...ended,
+        exit: ended,
         stdout: stdout.bytes(),
         stderr: stderr.bytes(),
         stdoutCut: stdout.cut(),
@@ -90,12 +90,10 @@ function start(program: string, args: readonly string[], options: { cwd: string;
   }
 }
 
-function exit(child: ChildProcess, program: string): Promise<{ exitCode: number } | { killedBy: string }> {
+function exit(child: ChildProcess, program: string): Promise<ProcessExit> {
   return new Promise((resolve, reject) => {
     child.on('error', (error) => reject(notStartedError(program, error)));
-    child.once('exit', (code, signal) =>
-      resolve(code === null ? { killedBy: signal ?? 'a signal' } : { exitCode: code }),
-    );
+    child.once('exit', (code, signal) => resolve(code === null ? { signal: signal ?? 'SIGKILL' } : { code }));
   });
 }
 

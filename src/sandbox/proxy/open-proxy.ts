@@ -1,20 +1,15 @@
 /** Opens the proxy of an environment whose network policy is a list of hosts, and says how pid 1 reaches it. */
 
 import { join } from 'node:path';
+import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
+import type { ProxyPort } from '../../protocol/host-payloads.ts';
 import { PROXY_SOCKET } from '../mount-points.ts';
-import type { EnvironmentSpec } from '../spec.ts';
 import type { NetworkProxy } from './proxy.ts';
-
-/** Where pid 1 listens inside, on loopback, and the socket, as it is inside, that it passes connections on to. */
-export interface ProxySpec {
-  readonly port: number;
-  readonly socket: string;
-}
 
 /** The usual one of proxies. In a network of its own nobody else has it. */
 const PROXY_PORT = 3128;
 
-/** `folder` is made for it; the enclosure sees it at `inside`. Undefined where the policy is no list. */
+/** Makes `folder` for its socket. Undefined if the policy is no list of hosts. */
 export async function openProxy({ network }: EnvironmentSpec, folder: string): Promise<NetworkProxy | undefined> {
   if (typeof network === 'string') return undefined;
   // It brings Node's HTTP along, which most sessions never need.
@@ -22,6 +17,7 @@ export async function openProxy({ network }: EnvironmentSpec, folder: string): P
   return await NetworkProxy.open({ allow: network.allow, folder });
 }
 
-export function proxySpec(inside: string): ProxySpec {
+/** `inside`: where the environment sees the proxy's folder. */
+export function proxyPort(inside: string): ProxyPort {
   return { port: PROXY_PORT, socket: join(inside, PROXY_SOCKET) };
 }

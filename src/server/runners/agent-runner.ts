@@ -3,10 +3,11 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ExecExit, Execution } from '../../environments/environment.ts';
+import type { Execution } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ProcessExit } from '../../protocol/process.ts';
 import type { AuditLog, SessionTokens } from '../access/access-control.ts';
 import { type RunnerTurn, type TurnResult, toAgentFailure } from '../turns/session-turn.ts';
 import type { ConversationSync } from './conversation-sync.ts';
@@ -333,7 +334,7 @@ function runnerClosed(why: string): CellaError {
   return new CellaError('WORKER_FAILED', `The executor was ended: ${why}.`);
 }
 
-function runnerExited({ code, signal, outOfMemory }: ExecExit, stderr: string): CellaError {
+function runnerExited({ code, signal, outOfMemory }: ProcessExit, stderr: string): CellaError {
   if (outOfMemory) {
     const message = `The executor was ended by ${signal}: the memory that its session may have was used up.`;
     return new CellaError('WORKER_OUT_OF_MEMORY', message, { details: { signal } });

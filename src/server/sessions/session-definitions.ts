@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { Share } from '../../protocol/access-models.ts';
+import { FolderId } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { parseOptions, parseOrThrow } from '../../protocol/parse.ts';
 import {
@@ -16,7 +17,7 @@ import {
   type SessionInfo,
   SessionSettings,
 } from '../../protocol/session-info.ts';
-import { FolderId, folderId } from '../../sandbox/spec.ts';
+import { folderId } from '../../sandbox/spec.ts';
 import { checkOptions } from '../../session/session-options.ts';
 import { everyDocument, ParseCache } from '../../storage/collection.ts';
 import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';

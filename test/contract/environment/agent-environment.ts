@@ -47,8 +47,8 @@ function programs(open: OpenHere): void {
   test('takes 10 MB on its input, and gives them back', async () => {
     const enclosure = await open();
     const input = Buffer.alloc(TEN_MB, 'every byte of it, ').toString();
-    const { stdout, exitCode } = await finish(enclosure, { argv: ['cat'] }, input);
-    expect(exitCode).toBe(0);
+    const { stdout, code } = await finish(enclosure, { argv: ['cat'] }, input);
+    expect(code).toBe(0);
     expect(stdout === input).toBe(true);
   });
 
@@ -68,10 +68,10 @@ console.log('ready');`;
       taken = true;
     });
     link.stdin?.end();
-    expect(await finish(enclosure, { argv: ['true'] })).toMatchObject({ exitCode: 0 });
+    expect(await finish(enclosure, { argv: ['true'] })).toMatchObject({ code: 0 });
     expect(taken).toBe(false);
     link.kill({ graceMs: 30_000 });
-    expect(await heard(link)).toMatchObject({ stdout: `ready\n${TEN_MB}\n`, exitCode: 0 });
+    expect(await heard(link)).toMatchObject({ stdout: `ready\n${TEN_MB}\n`, code: 0 });
     await written;
     const deaf = await enclosure.command({
       argv: ['sh', '-c', 'exec <&-; echo deaf; exec sleep 1000'],
@@ -92,7 +92,7 @@ console.log('ready');`;
     });
     expect(await finish(enclosure, { argv: ['pwd'], cwd: paths.home })).toMatchObject({ stdout: `${paths.home}\n` });
     const nowhere = await finish(enclosure, { argv: ['pwd'], cwd: '/nowhere' });
-    expect(nowhere).toMatchObject({ exitCode: 127, problem: expect.stringContaining('No such file') });
+    expect(nowhere).toMatchObject({ code: 127, problem: expect.stringContaining('No such file') });
   });
 
   test('finds Node, and cannot change what it is given', async () => {
@@ -113,7 +113,7 @@ console.log(process.execPath, process.version, refused.length);`;
   test('that takes more memory than there is, is killed, and told as such; address space alone costs nothing', async () => {
     const enclosure = await open({ session: { limits: { memoryMb: 192 } } });
     const reserved = 'new WebAssembly.Memory({ initial: 1, maximum: 65536 }); console.log("lives");';
-    expect(await finish(enclosure, script(enclosure, reserved))).toMatchObject({ stdout: 'lives\n', exitCode: 0 });
+    expect(await finish(enclosure, script(enclosure, reserved))).toMatchObject({ stdout: 'lives\n', code: 0 });
     const greedy = 'const all = []; for (;;) all.push(Buffer.alloc(1 << 22, 1));';
     expect(await finish(enclosure, script(enclosure, greedy))).toMatchObject({ signal: 'SIGKILL', outOfMemory: true });
     expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', outOfMemory: false });
@@ -126,7 +126,7 @@ console.log(process.execPath, process.version, refused.length);`;
     const { stdout } = await python(CROWD);
     expect(Number(stdout)).toBeGreaterThan(15);
     expect(Number(stdout)).toBeLessThan(32);
-    expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', exitCode: 0 });
+    expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', code: 0 });
   });
 }
 
@@ -169,7 +169,7 @@ function endings(open: OpenHere): void {
     const alone = await living(enclosure);
     const gentle = await begin(enclosure, 'process.exit(7);');
     gentle.kill({ graceMs: 60_000 });
-    expect(await gentle.exited).toMatchObject({ exitCode: 7 });
+    expect(await gentle.exited).toMatchObject({ code: 7 });
     const stubborn = await begin(enclosure, '');
     stubborn.kill({ graceMs: 50 });
     expect(await stubborn.exited).toMatchObject({ signal: 'SIGKILL' });

@@ -286,9 +286,9 @@ function keeping(open: Open): void {
     await session.run('x = 2');
     const pid = await kernelPid(session);
     await session.checkpoint({ name: 'first' });
-    const [twin] = residents(session).filter((one) => one !== pid);
+    const [snapshot] = residents(session).filter((one) => one !== pid);
     await session.checkpoint({ name: 'second' });
-    kill(twin ?? 0);
+    kill(snapshot ?? 0);
     await expect
       .poll(async () => (await session.checkpoints()).filter((one) => one.gone !== undefined).map(({ name }) => name))
       .toEqual(['old', 'first']);

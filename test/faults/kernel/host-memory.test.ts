@@ -88,34 +88,34 @@ describe('frames that no kernel sends', () => {
   test.each([
     [
       'questions with prompts of megabytes',
-      "ask = pack(('input', {'execution': 2, 'prompt': 'x' * 1_900_000, 'password': False, 'marks': (0, 0)}))\nfor n in range(1, 250): send(frame('c', n, ask))",
+      "ask = pack(('input', {'execution': 2, 'prompt': 'x' * 1_900_000, 'password': False, 'markers': (0, 0)}))\nfor n in range(1, 250): send(frame('c', n, ask))",
       'prompt',
     ],
     [
       'a bundle of 300,000 MIME types',
-      "send(frame('p', 2, pack({'data': {'a/%d' % n: '' for n in range(300_000)}, 'marks': (0, 0)})))",
+      "send(frame('p', 2, pack({'data': {'a/%d' % n: '' for n in range(300_000)}, 'markers': (0, 0)})))",
       'too many items',
     ],
     [
       'a bundle of 101 MIME types',
-      "send(frame('p', 2, pack({'data': {'a/%d' % n: '' for n in range(101)}, 'marks': (0, 0)})))",
+      "send(frame('p', 2, pack({'data': {'a/%d' % n: '' for n in range(101)}, 'markers': (0, 0)})))",
       'MIME types',
     ],
     [
       'a MIME type of megabytes',
-      "send(frame('p', 2, pack({'data': {'a' * 8_000_000: ''}, 'marks': (0, 0)})))",
+      "send(frame('p', 2, pack({'data': {'a' * 8_000_000: ''}, 'markers': (0, 0)})))",
       'MIME type that is too long',
     ],
     [
       'an error with a text of megabytes',
-      "send(frame('r', 2, pack({'status': 'error', 'error': {'name': 'E', 'message': 'x' * 20_000_000, 'traceback': ''}, 'marks': (0, 0)})))",
+      "send(frame('r', 2, pack({'status': 'error', 'error': {'name': 'E', 'message': 'x' * 20_000_000, 'traceback': ''}, 'markers': (0, 0)})))",
       'message',
     ],
     ['keys of megabytes that are not expected', "send(frame('r', 2, pack({'x' * 20_000_000: 1})))", 'wrong shape'],
     ['a call of megabytes', "send(frame('c', 9, pack(('tools.call', {'x': 'x' * 8_000_000}))))", 'a call of'],
     [
       'an integer of millions of digits',
-      "send(frame('r', 2, pack({'status': 'ok', 'repr': '', 'value': 1 << 8_000_000, 'marks': (0, 0)})))",
+      "send(frame('r', 2, pack({'status': 'ok', 'repr': '', 'value': 1 << 8_000_000, 'markers': (0, 0)})))",
       'integer',
     ],
   ])('%s', { timeout: 120_000 }, async (_name, code, words) => {
@@ -125,7 +125,7 @@ describe('frames that no kernel sends', () => {
   });
 
   test('a million displays of nothing: the result keeps a thousand', { timeout: 120_000 }, async () => {
-    const code = "one = frame('p', 2, pack({'data': {}, 'marks': (0, 0)})) * 1000\nfor _ in range(1000): send(one)";
+    const code = "one = frame('p', 2, pack({'data': {}, 'markers': (0, 0)})) * 1000\nfor _ in range(1000): send(one)";
     const { displays, truncated } = (await attack(code)) as { displays: unknown[]; truncated: { displays: number } };
     expect(displays).toHaveLength(1000);
     expect(truncated.displays).toBe(999_000);
@@ -133,7 +133,7 @@ describe('frames that no kernel sends', () => {
 
   test('a frame that comes byte by byte takes no more memory than its bytes', { timeout: 120_000 }, async () => {
     const code = `
-whole = frame('p', 2, pack({'data': {'text/plain': 'x' * 400_000}, 'marks': (0, 0)}))
+whole = frame('p', 2, pack({'data': {'text/plain': 'x' * 400_000}, 'markers': (0, 0)}))
 for at in range(len(whole)): os.write(control, whole[at:at + 1])`;
     const { displays } = (await attack(code)) as { displays: unknown[] };
     expect(displays).toHaveLength(1);
@@ -153,7 +153,7 @@ describe('events that nobody reads', () => {
   test.each([
     [
       'questions that are taken back at once',
-      "ask = pack(('input', {'execution': 2, 'prompt': 'x' * 60_000, 'password': False, 'marks': (0, 0)}))\nfor n in range(1, 100_000): send(frame('c', n, ask) + frame('x', n))",
+      "ask = pack(('input', {'execution': 2, 'prompt': 'x' * 60_000, 'password': False, 'markers': (0, 0)}))\nfor n in range(1, 100_000): send(frame('c', n, ask) + frame('x', n))",
     ],
     ['displays', "for _ in range(500): display('x' * 1_900_000)"],
     ['output', "for _ in range(500): print('x' * 1_900_000)"],

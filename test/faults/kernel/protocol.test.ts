@@ -32,9 +32,9 @@ def send(data):
         data = data[os.write(control, data):]
 def pack(value):
     return marshal.dumps(value, 2)
-forged = pack({'status': 'ok', 'repr': 'forged', 'value': 'forged', 'marks': (0, 0)})
+forged = pack({'status': 'ok', 'repr': 'forged', 'value': 'forged', 'markers': (0, 0)})
 def ask(number):
-    return frame('c', number, pack(('input', {'execution': 2, 'prompt': '?', 'password': False, 'marks': (0, 0)})))
+    return frame('c', number, pack(('input', {'execution': 2, 'prompt': '?', 'password': False, 'markers': (0, 0)})))
 `;
 
 /** Two sessions of one host: the second, with something in its memory, must not notice the first. */
@@ -70,21 +70,25 @@ describe('a kernel that does not keep to the protocol is cut off', () => {
     ['a result for an earlier execution', "send(frame('r', 1, forged))", 'a result for execution 1'],
     [
       'a display for an execution that is still to come',
-      "send(frame('p', 3, pack({'data': {}, 'marks': (0, 0)})))",
+      "send(frame('p', 3, pack({'data': {}, 'markers': (0, 0)})))",
       'a display for execution 3',
     ],
     [
       'a second hello',
-      String.raw`send(frame('h', 0, pack({'python': '9', 'implementation': 'x', 'label': b'\xff' * 16})))`,
+      String.raw`send(frame('h', 0, pack({'python': '9', 'implementation': 'x', 'tag': b'\xff' * 16})))`,
       'a second hello',
     ],
-    ['a hello without a label', "send(frame('h', 0, pack({'python': '9', 'implementation': 'x'})))", 'wrong shape'],
+    ['a hello without a tag', "send(frame('h', 0, pack({'python': '9', 'implementation': 'x'})))", 'wrong shape'],
     ['an answer to no question', "send(frame('q', 1, pack({'value': 1})))", 'an answer to no question'],
     ['a payload that is no value', String.raw`send(frame('r', 2, b'\x00\x01'))`, 'a value of the unknown type'],
     ['a list with a false count', String.raw`send(frame('r', 2, b'[\xff\xff\xff\x7f'))`, 'ends too early'],
     ['a value nested too deeply', String.raw`send(frame('r', 2, b'[\x01\0\0\0' * 100000 + b'N'))`, 'nested too deeply'],
-    ['unknown fields', "send(frame('r', 2, pack({'status': 'ok', 'marks': (0, 0), '__proto__': {}})))", 'wrong shape'],
-    ['fields of the wrong type', "send(frame('r', 2, pack({'status': 'ok', 'marks': (-1, 0)})))", 'wrong shape'],
+    [
+      'unknown fields',
+      "send(frame('r', 2, pack({'status': 'ok', 'markers': (0, 0), '__proto__': {}})))",
+      'wrong shape',
+    ],
+    ['fields of the wrong type', "send(frame('r', 2, pack({'status': 'ok', 'markers': (-1, 0)})))", 'wrong shape'],
     ['a call of the wrong shape', "send(frame('c', 7, pack(('open', '/etc/shadow'))))", 'wrong shape'],
     ['two calls with one number', 'send(ask(7) * 2)', 'a second call'],
     ['too many calls', "send(b''.join(ask(1000 + number) for number in range(300)))", 'too many calls'],
@@ -137,7 +141,7 @@ forge(1, b'never whole', 4000)`);
   expect(await session.run('print("as ever")\n1')).toMatchObject({ status: 'ok', value: 1 });
 });
 
-test('text of a thread whose cell is over goes where the code has led the descriptor, without a label', async () => {
+test('text of a thread whose cell is over goes where the code has led the descriptor, without a tag', async () => {
   const session = await openSession();
   await session.run(
     [
@@ -196,13 +200,13 @@ flood(asking(pack(('artifacts.get', {'name': 'wordy'})), range(100000, 600000)))
     [
       'questions that are refused at once',
       `
-question = pack(('input', {'execution': 1, 'prompt': 'x' * 4096, 'password': False, 'marks': (0, 0)}))
+question = pack(('input', {'execution': 1, 'prompt': 'x' * 4096, 'password': False, 'markers': (0, 0)}))
 flood(asking(question, range(100000, 400000)))`,
     ],
     [
       'frames without a payload, behind one that waits',
       `
-send(frame('p', 2, pack({'data': {}, 'marks': (10 ** 9, 0)})))
+send(frame('p', 2, pack({'data': {}, 'markers': (10 ** 9, 0)})))
 flood(frame('x', 1) * 1000 for _ in range(2000))`,
     ],
   ])('%s', { timeout: 2 * FULL_MS }, async (name, code) => {
@@ -294,7 +298,7 @@ describe('what the code does to its own results stays with it', () => {
     const { session, undisturbed } = await pair();
     const endless = attack(
       session,
-      "one = frame('p', 2, pack({'data': {'text/plain': 'x' * 1000}, 'marks': (0, 0)}))\nwhile True: send(one)",
+      "one = frame('p', 2, pack({'data': {'text/plain': 'x' * 1000}, 'markers': (0, 0)}))\nwhile True: send(one)",
       1000,
     );
     await undisturbed();

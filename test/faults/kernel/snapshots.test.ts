@@ -72,41 +72,41 @@ describe('words at the gate that no kernel says', () => {
     ['garbage', String.raw`say(b'\xff' * 100); say(b''); say(b'x' * 4096)`],
     ['words that are too long', "say(b'[' + b'1,' * 40_000 + b'1]')"],
     ['words that are no objects', "for word in (None, 1, 'x', [], [1], True): say(word)"],
-    ['unknown words', "for word in ({}, {'x': 1}, {'kill': 1}, {'twins': 1}): say(word)"],
+    ['unknown words', "for word in ({}, {'x': 1}, {'kill': 1}, {'snapshots': 1}): say(word)"],
     [
       'numbers that are none',
-      "for number in (None, [], {}, 'x', '1', -1, 1.5, True, 10 ** 300, float('inf'), float('nan')):\n    say({'twin': number}); say({'kernel': number})",
+      "for number in (None, [], {}, 'x', '1', -1, 1.5, True, 10 ** 300, float('inf'), float('nan')):\n    say({'snapshot': number}); say({'kernel': number})",
     ],
     [
       'numbers that are none, with descriptors',
-      "for number in (None, [], {}, 'x', '1', -1, 1.5, True, 10 ** 300, float('inf'), float('nan')):\n    one, two = socket.socketpair()\n    say({'twin': number}, [one.fileno()]); say({'kernel': number}, [one.fileno()])",
+      "for number in (None, [], {}, 'x', '1', -1, 1.5, True, 10 ** 300, float('inf'), float('nan')):\n    one, two = socket.socketpair()\n    say({'snapshot': number}, [one.fileno()]); say({'kernel': number}, [one.fileno()])",
     ],
-    ['a twin without a descriptor', "say({'twin': 4000})"],
+    ['a snapshot without a descriptor', "say({'snapshot': 4000})"],
     [
-      'a twin whose way is no socket',
-      "r, w = os.pipe()\nfor fd in (r, w, 0, os.open('/', os.O_RDONLY)): say({'twin': 4000}, [fd])",
+      'a snapshot whose way is no socket',
+      "r, w = os.pipe()\nfor fd in (r, w, 0, os.open('/', os.O_RDONLY)): say({'snapshot': 4000}, [fd])",
     ],
     [
-      'a twin whose way is another kind of socket',
-      "for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):\n    one, two = socket.socketpair(socket.AF_UNIX, kind)\n    say({'twin': 4000 + kind}, [one.fileno()])\nsay({'twin': 4100}, [socket.socket().fileno()])",
+      'a snapshot whose way is another kind of socket',
+      "for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):\n    one, two = socket.socketpair(socket.AF_UNIX, kind)\n    say({'snapshot': 4000 + kind}, [one.fileno()])\nsay({'snapshot': 4100}, [socket.socket().fileno()])",
     ],
-    ['JSON that is nested too deeply', "say(b'[' * 4000); say(b'{\"twin\":' * 400)"],
+    ['JSON that is nested too deeply', "say(b'[' * 4000); say(b'{\"snapshot\":' * 400)"],
     [
-      'a twin with a number that no frame holds, which then ends',
-      "one, two = socket.socketpair()\nif os.fork() == 0:\n    for number in (2**32, 2**40, 2**70): say({'twin': number}, [one.fileno(), two.fileno()])\n    os._exit(0)\nos.wait()",
+      'a snapshot with a number that no frame holds, which then ends',
+      "one, two = socket.socketpair()\nif os.fork() == 0:\n    for number in (2**32, 2**40, 2**70): say({'snapshot': number}, [one.fileno(), two.fileno()])\n    os._exit(0)\nos.wait()",
     ],
-    ['itself as a twin', "one, two = socket.socketpair()\nsay({'twin': 4000}, [one.fileno()])"],
+    ['itself as a snapshot', "one, two = socket.socketpair()\nsay({'snapshot': 4000}, [one.fileno()])"],
     ['itself as a kernel', "for number in range(20): say({'kernel': number})"],
     [
-      'itself as a twin that is there already',
-      "one, two = socket.socketpair()\nsay({'twin': 1}, [one.fileno()]); say({'twin': 2}, [one.fileno()])",
+      'itself as a snapshot that is there already',
+      "one, two = socket.socketpair()\nsay({'snapshot': 1}, [one.fileno()]); say({'snapshot': 2}, [one.fileno()])",
     ],
-    ['more descriptors than fit', 'say(b"x", [0] * 250); say({"twin": 4000}, [0] * 250)'],
+    ['more descriptors than fit', 'say(b"x", [0] * 250); say({"snapshot": 4000}, [0] * 250)'],
     ['10,000 words', "for _ in range(10_000): say({'kernel': 7})"],
     ['10,000 words with descriptors', 'for _ in range(10_000): say({"nothing": 1}, [0, 1, 2])'],
     [
-      'hundreds of twins',
-      "for number in range(5000, 5300):\n    one, two = socket.socketpair()\n    say({'twin': number}, [one.fileno()])\n    one.close()",
+      'hundreds of snapshots',
+      "for number in range(5000, 5300):\n    one, two = socket.socketpair()\n    say({'snapshot': number}, [one.fileno()])\n    one.close()",
     ],
     ['an endless stream of words, from another process', "if os.fork() == 0:\n    while True: say({'kernel': 7}, [0])"],
   ];
@@ -152,7 +152,7 @@ if os.fork() == 0:
     kept = []
     for number in range(1, 9):
         way, told = pair(), socket.socketpair()
-        say({'twin': number}, [way[0].fileno(), told[0].fileno()])
+        say({'snapshot': number}, [way[0].fileno(), told[0].fileno()])
         assert told[1].recv(1) == b'+'
         kept.append(way)
     os.write(writer, b'x')

@@ -16,7 +16,7 @@ SELDOM = 1000
 class Pid1:
     """What pid 1 of a sandbox takes from code: words at the gate, with descriptors or without, and frames."""
 
-    words = [b"twin", b"kernel", b'"', b"{", b"}", b": ", b"9" * 12, b"-1", b"true", b"\\u0000", b"\xff", b"[", b"1e9"]
+    words = [b"snapshot", b"kernel", b'"', b"{", b"}", b": ", b"9" * 12, b"-1", b"true", b"\\u0000", b"\xff", b"[", b"1e9"]
     parsers = [(fd_passing, ("parse_registration", "receive_registration")), (frames, ("take", "fill"))]
 
     def __init__(self):
@@ -29,7 +29,7 @@ class Pid1:
         word = fd_passing.parse_registration(data)
         if word is not None:
             ((kind, number),) = word.items()
-            assert kind in ("twin", "kernel") and 0 <= number <= 0xFFFFFFFF, word
+            assert kind in ("snapshot", "kernel") and 0 <= number <= 0xFFFFFFFF, word
         if self._taken % SELDOM == 0:
             self._hear(data)
             self._stream.take(data)

@@ -25,12 +25,12 @@ export async function frames(): Promise<Target> {
       const [method, params] = kernel.parseCall(payload);
       return method === 'input' ? kernel.parseInputCall(params) : params;
     },
-    ...{ t: kernel.parseTwinned, w: kernel.parseSaved, l: kernel.parseLoaded, f: kernel.parseFailed },
+    ...{ t: kernel.parseSnapshotTaken, w: kernel.parseSaved, l: kernel.parseLoaded, f: kernel.parseFailed },
     ...{
       a: kernel.parseAttached,
       o: kernel.parseOpened,
       d: kernel.parseDied,
-      g: kernel.parseGone,
+      g: kernel.parseSnapshotLost,
       m: kernel.parseMeasured,
     },
     v: (payload) => {
@@ -42,7 +42,7 @@ export async function frames(): Promise<Target> {
   return {
     name: 'frames',
     parser: [{ file: 'protocol/kernel-frames.ts' }, { file: 'protocol/kernel-payloads.ts' }],
-    words: [...kernelTypes, 'status', 'ok', 'marks', '{', '0', '[\x01\0\0\0', 'u\x04\0\0\0name'],
+    words: [...kernelTypes, 'status', 'ok', 'markers', '{', '0', '[\x01\0\0\0', 'u\x04\0\0\0name'],
     take: (input) =>
       attempt(() => {
         const decoder = new FrameDecoder(largest);

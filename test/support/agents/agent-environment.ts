@@ -4,9 +4,11 @@ import { createServer, type Server } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
-import type { ProgramSpec, RunningProgram } from '../../../src/environments/kernel-host.ts';
+import type { RunningProgram } from '../../../src/environments/kernel-host.ts';
 import type { SessionOptions } from '../../../src/index.ts';
-import type { ByteSource, ProcessExit } from '../../../src/kernel/kernel-connection.ts';
+import type { ByteSource } from '../../../src/kernel/kernel-connection.ts';
+import type { ProgramSpec } from '../../../src/protocol/host-payloads.ts';
+import type { ProcessExit } from '../../../src/protocol/process.ts';
 import { listenInGateway, makeGatewayFolder } from '../../../src/sandbox/mount-points.ts';
 import type { DeniedAttempt } from '../../../src/sandbox/proxy/allow-list.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../../src/session/agent-sandbox.ts';
@@ -56,11 +58,11 @@ export async function openGateway(server: Server = createServer((socket) => sock
   return folder;
 }
 
-export interface Finished extends ProcessExit {
+export type Finished = ProcessExit & {
   readonly stdout: string;
   readonly stderr: string;
   readonly problem?: string;
-}
+};
 
 /** Runs a program to its end, with this input. */
 export async function finish(

@@ -6,9 +6,10 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { EnclosedEnvironment } from '../../../src/environments/enclosed-environment.ts';
-import type { EnvironmentPrimitive, ExecExit, ExecOptions } from '../../../src/environments/environment.ts';
+import type { EnvironmentPrimitive, ExecOptions } from '../../../src/environments/environment.ts';
 import { LocalEnvironment } from '../../../src/environments/local/local-environment.ts';
 import type { SessionOptions } from '../../../src/index.ts';
+import type { ProcessExit } from '../../../src/protocol/process.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../../src/session/agent-sandbox.ts';
 
 /** JSON: a process of its own makes the same of it. */
@@ -65,7 +66,7 @@ async function openEnclosure({ kind, folder, engine }: Where) {
 }
 
 export interface Finished {
-  readonly exit: ExecExit;
+  readonly exit: ProcessExit;
   readonly stdout: string;
   readonly stderr: string;
 }

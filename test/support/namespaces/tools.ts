@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { NamespaceCallContext } from '../../../src/namespaces/host-methods.ts';
 import { HostCommands } from '../../../src/namespaces/tools/host-command.ts';
 import { Tools, type ToolsOptions } from '../../../src/namespaces/tools/tools.ts';
-import type { Command, CommandRunner } from '../../../src/protocol/command.ts';
+import type { Command, CommandRunner } from '../../../src/protocol/process.ts';
 import type { PyValue } from '../../../src/protocol/py-values.ts';
 import type { StoredText, TextStore } from '../../../src/storage/contract.ts';
 

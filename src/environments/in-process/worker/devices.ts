@@ -1,6 +1,7 @@
 /** The kernel's descriptors as devices over the shared memory, and pipes whose reads block as usual. */
 
 import type { MessagePort } from 'node:worker_threads';
+import { KernelFd } from '../../../protocol/kernel-limits.ts';
 import { PROMPT_READ_BYTES, type RingBuffer, type SharedMemory, waitUntil } from '../shared-memory.ts';
 import { type Emscripten, Errno, type StreamOps } from './emscripten.ts';
 
@@ -8,8 +9,6 @@ const MAJOR = 80;
 const READABLE = 1;
 const WRITABLE = 4;
 const READ_WRITE = 2;
-/** The numbers that cella_kernel calls its own. */
-const FD = { control: 256, out: 257, err: 258, outReader: 259, errReader: 260, bell: 261 } as const;
 
 export class Devices {
   readonly #module: Emscripten;
@@ -25,13 +24,18 @@ export class Devices {
 
   install(): void {
     const sharedMemory = this.#memory;
-    this.#put('control', this.#control(), [FD.control]);
-    this.#put('stdout', this.#output(sharedMemory.pipe('stdout')), [FD.out, 1]);
-    this.#put('stderr', this.#output(sharedMemory.pipe('stderr')), [FD.err, 2]);
-    this.#put('unread-stdout', { poll: () => (sharedMemory.pipe('stdout').size > 0 ? READABLE : 0) }, [FD.outReader]);
-    this.#put('unread-stderr', { poll: () => (sharedMemory.pipe('stderr').size > 0 ? READABLE : 0) }, [FD.errReader]);
+    this.#put('control', this.#control(), [KernelFd.control]);
+    this.#put('stdout', this.#output(sharedMemory.pipe('stdout')), [KernelFd.stdout, 1]);
+    this.#put('stderr', this.#output(sharedMemory.pipe('stderr')), [KernelFd.stderr, 2]);
+    this.#put('unread-stdout', { poll: () => (sharedMemory.pipe('stdout').size > 0 ? READABLE : 0) }, [
+      KernelFd.stdoutReader,
+    ]);
+    this.#put('unread-stderr', { poll: () => (sharedMemory.pipe('stderr').size > 0 ? READABLE : 0) }, [
+      KernelFd.stderrReader,
+    ]);
     this.#put('stdin', { poll: () => READABLE, read: () => 0 }, [0]);
-    this.#put('bell', this.#bell(), [FD.bell]);
+    // There is no pid 1 to register with: in its place is the interrupt slot.
+    this.#put('interrupts', this.#interrupts(), [KernelFd.registration]);
   }
 
   #put(name: string, ops: StreamOps, numbers: readonly number[]): void {
@@ -97,7 +101,7 @@ export class Devices {
   }
 
   /** Read: the execution that an interrupt is meant for. Written: `h`, it was heard; `a` or `k` and a number: an alarm, an end. */
-  #bell(): StreamOps {
+  #interrupts(): StreamOps {
     const sharedMemory = this.#memory;
     return {
       read: (_stream, buffer, offset, length) => {

@@ -1,6 +1,6 @@
 /** The host's folders inside the interpreter, writable or read-only. */
 
-import type { EnvironmentSpec } from '../../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../../protocol/environment-spec.ts';
 import { type Emscripten, Errno, type FileSystem, type StreamOps } from './emscripten.ts';
 
 const CHANGES = ['mknod', 'rename', 'unlink', 'rmdir', 'symlink', 'setattr'] as const;

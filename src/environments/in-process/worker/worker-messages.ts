@@ -1,6 +1,6 @@
 /** What a worker is told when it starts, and the messages it sends beside the shared memory. */
 
-import type { EnvironmentSpec } from '../../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../../protocol/environment-spec.ts';
 import type { CompiledCode } from './emscripten.ts';
 
 interface CommonTask {

@@ -1,5 +1,17 @@
-/** A program that is run to its end: argv, never a shell, with its input closed. */
+/** How a process ended, and programs that are run to their end. */
 
+export type ProcessExit = (
+  | { readonly code: number; readonly signal?: undefined }
+  /** By name: `SIGKILL`. */
+  | { readonly signal: string; readonly code?: undefined }
+) & {
+  /** The memory that its environment may use was used up. */
+  readonly outOfMemory?: boolean | undefined;
+  /** Why its environment ended, and the process with it. */
+  readonly environmentEnded?: string | undefined;
+};
+
+/** A program to run to its end: argv, never a shell, with its input closed. */
 export interface Command {
   /** The program, looked up on PATH, and its arguments. */
   readonly argv: readonly string[];
@@ -18,10 +30,7 @@ export interface CommandResult {
   /** Bytes that were dropped. */
   readonly stdoutCut: number;
   readonly stderrCut: number;
-  /** One of both, where it came to an end by itself. */
-  readonly exitCode?: number;
-  /** By name: `SIGKILL`. */
-  readonly killedBy?: string;
+  readonly exit: ProcessExit;
   readonly timedOut: boolean;
 }
 

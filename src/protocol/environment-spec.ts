@@ -1,0 +1,56 @@
+/** The resolved spec of an environment: user, mounts, network, limits. */
+
+import { z } from 'zod';
+import { NetworkPolicy } from './sandbox-policy.ts';
+
+export const FolderId = z.object({
+  device: z.string(),
+  inode: z.string(),
+  /** Devices may have other numbers after the machine was started anew. */
+  boot: z.string(),
+});
+export type FolderId = z.infer<typeof FolderId>;
+
+const userAndGroup = z.tuple([z.int(), z.int()]).readonly();
+
+const Mount = z.strictObject({
+  path: z.string(),
+  /** Its path inside, if that differs. */
+  at: z.string().exactOptional(),
+  /** Which folder it must be, if a caller has named it. */
+  id: FolderId.exactOptional(),
+  /** On a root host: the owner on disk, shown inside as the sandbox's own user. */
+  owner: userAndGroup.exactOptional(),
+});
+export type Mount = z.infer<typeof Mount>;
+
+const EnvironmentLimits = z.strictObject({
+  memoryBytes: z.int(),
+  /**
+   * `reserved` (the default) also bounds what a process asks for, so that it gets an error before it would be killed.
+   * Programs that reserve far more addresses than they ever use, such as those on V8 and JavaScriptCore, need `used`.
+   */
+  memoryCounts: z.enum(['reserved', 'used']).exactOptional(),
+  processes: z.int(),
+  cpuSeconds: z.int(),
+  cpus: z.number().exactOptional(),
+  fileBytes: z.int(),
+  openFiles: z.int(),
+  scratchBytes: z.int(),
+});
+
+export const EnvironmentSpec = z.strictObject({
+  uid: z.int(),
+  gid: z.int(),
+  network: NetworkPolicy,
+  readable: z.array(Mount).readonly(),
+  /** The agent's own folder. `writable` has it, too. */
+  folder: Mount,
+  writable: z.array(Mount).readonly(),
+  /** As seen inside. */
+  home: z.string(),
+  /** As seen inside. */
+  cwd: z.string(),
+  limits: EnvironmentLimits.readonly(),
+});
+export type EnvironmentSpec = Readonly<z.infer<typeof EnvironmentSpec>>;
