@@ -198,7 +198,7 @@ function endings(open: OpenHere): void {
     const enclosure = await open({});
     const link = await begin(enclosure, '');
     await enclosure.close();
-    expect(await link.exited).toMatchObject({ lost: expect.any(String) });
+    expect(await link.exited).toMatchObject({ environmentEnded: expect.any(String) });
     expect(enclosure.alive).toBe(false);
   });
 }
