@@ -2,23 +2,31 @@
 
 import { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
-import type { Route } from '../protocol/api/route.ts';
+import type {
+  IsOptional,
+  RequestOptions,
+  Route,
+  RouteRequest,
+  RouteResponse,
+  SessionAuth,
+} from '../protocol/api/route.ts';
+import { type RouteName, type Routes, routes } from '../protocol/api/routes.ts';
 import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import { parseOrThrow } from '../protocol/parse.ts';
 import type { Monitor, MonitoredTransport } from './monitored-transport.ts';
 import { type Socket, type TransportRequest, unreachable } from './transport.ts';
 
-export interface RouteRequest<Body> {
-  readonly params?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, string | number | readonly string[] | undefined>>;
-  readonly body?: Body;
-  /** A body that is no JSON. */
-  readonly bytes?: Uint8Array | AsyncIterable<Uint8Array>;
-  readonly accept?: string;
-  readonly idempotencyKey?: string;
-  readonly signal?: AbortSignal | undefined;
+/** A request without the types of its route. */
+interface AnyRequest extends RequestOptions {
+  readonly params?: object | undefined;
+  readonly query?: object | undefined;
+  readonly headers?: object | undefined;
+  readonly body?: unknown;
 }
+
+/** May be left out if the route needs nothing. */
+type Args<T> = IsOptional<T> extends true ? [request?: T] : [request: T];
 
 export class ApiClient {
   readonly #transport: MonitoredTransport;
@@ -37,10 +45,27 @@ export class ApiClient {
     return this.#transport.allowsManyConnections;
   }
 
-  /** What the endpoint gives, checked. Reading is tried once more where a kept connection had ended meanwhile. */
-  async call<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: RouteRequest<B> = {}): Promise<R> {
-    const attempt = () => this.#answer(endpoint, given);
-    if (endpoint.method !== 'get') return await attempt();
+  /** The response of a route, parsed. A read is tried once more if its connection had ended meanwhile. */
+  call<N extends RouteName>(name: N, ...request: Args<RouteRequest<Routes[N]>>): Promise<RouteResponse<Routes[N]>>;
+  call(name: RouteName, request?: AnyRequest): Promise<unknown> {
+    return this.send(routes[name], request);
+  }
+
+  /** A successful response, with its body still to be read. */
+  open<N extends RouteName>(name: N, ...request: Args<RouteRequest<Routes[N]>>): Promise<Response>;
+  open(name: RouteName, request?: AnyRequest): Promise<Response> {
+    return this.sendForResponse(routes[name], request);
+  }
+
+  /** Undefined if a WebSocket cannot be opened from here. */
+  socket<N extends RouteName>(name: N, request: RouteRequest<Routes[N]>): Socket | undefined;
+  socket(name: RouteName, request: AnyRequest): Socket | undefined {
+    return this.#transport.socket(pathOf(routes[name].path, request));
+  }
+
+  async send(route: Route, request: AnyRequest = {}): Promise<unknown> {
+    const attempt = () => this.#answer(route, request);
+    if (route.method !== 'GET') return await attempt();
     return await attempt().catch((error) => {
       if (hasCode(error, 'SERVER_UNREACHABLE') && error.details.refused !== true && error.details.silent !== true) {
         return attempt();
@@ -49,15 +74,10 @@ export class ApiClient {
     });
   }
 
-  /** An answer that is well, with its body still to be read. */
-  async open<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: RouteRequest<B> = {}): Promise<Response> {
-    const response = await this.#transport.request(this.#request(endpoint, given));
+  async sendForResponse(route: Route, request: AnyRequest = {}): Promise<Response> {
+    const response = await this.#transport.request(this.#request(route, request));
     if (response.ok) return response;
     throw await errorFromResponse(response);
-  }
-
-  socket<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: RouteRequest<B>): Socket | undefined {
-    return this.#transport.socket(pathOf(endpoint.path, given));
   }
 
   /** For a WebSocket: `onGone` is told the error once nothing was heard for long and the server does not answer. */
@@ -69,25 +89,26 @@ export class ApiClient {
     this.#transport.close();
   }
 
-  async #answer<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: RouteRequest<B>): Promise<R> {
-    const response = await this.open(endpoint, given);
+  async #answer(route: Route, request: AnyRequest): Promise<unknown> {
+    const response = await this.sendForResponse(route, request);
     const text = await response.text().catch((cause) => {
       throw unreachable(this.address, cause);
     });
-    return parseResponse(endpoint.result, text === '' ? undefined : tryParseJson(text), endpoint.path);
+    return parseResponse(route.response, text === '' ? undefined : tryParseJson(text), route.path);
   }
 
-  #request<P, Q, B, R>({ method, path }: Route<P, Q, B, R>, given: RouteRequest<B>): TransportRequest {
-    const { body, bytes, accept = 'application/json', idempotencyKey, signal } = given;
+  #request({ method, path }: Route, request: AnyRequest): TransportRequest {
+    const { body, bytes, accept = 'application/json', headers = {}, signal } = request;
+    const given = Object.entries(headers).filter(([, value]) => value !== undefined);
     return {
-      method: method.toUpperCase(),
-      path: pathOf(path, given),
+      method,
+      path: pathOf(path, request),
       headers: {
         accept,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(bytes === undefined ? {} : { 'content-type': 'application/octet-stream' }),
-        ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
         ...(this.csrf === undefined ? {} : { 'x-cella-csrf': this.csrf }),
+        ...Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), String(value)])),
       },
       body: bytes ?? (body === undefined ? undefined : JSON.stringify(body)),
       signal,
@@ -95,9 +116,10 @@ export class ApiClient {
   }
 }
 
-function pathOf(path: string, { params = {}, query = {} }: Pick<RouteRequest<unknown>, 'params' | 'query'>): string {
+function pathOf(path: string, { params = {}, query = {} }: AnyRequest): string {
+  const segments = new Map<string, unknown>(Object.entries(params));
   const filled = path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
-    encodeURIComponent(checkedSegment(params[name])),
+    encodeURIComponent(checkedSegment(String(segments.get(name) ?? ''))),
   );
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
@@ -107,7 +129,7 @@ function pathOf(path: string, { params = {}, query = {} }: Pick<RouteRequest<unk
 }
 
 /** A folder of its own kind would change the path. */
-function checkedSegment(part = ''): string {
+function checkedSegment(part: string): string {
   if (part !== '' && part !== '.' && part !== '..') return part.toWellFormed();
   throw new CellaError('INVALID_NAME', `“${part}” is no name.`);
 }
@@ -118,21 +140,50 @@ export function parseResponse<T>(schema: z.ZodType<T>, value: unknown, what: str
   });
 }
 
-export interface SessionApiClient {
-  readonly link: ApiClient;
-  readonly id: string;
-  /** Throws where the session was closed here. */
-  readonly check: () => void;
-}
+type SessionRouteName = { [N in RouteName]: Routes[N]['auth'] extends SessionAuth ? N : never }[RouteName];
 
-/** Every name is of this session, unless the call says which. */
-export async function callSession<P, Q, B, R>(
-  { link, id, check }: SessionApiClient,
-  endpoint: Route<P, Q, B, R>,
-  given: RouteRequest<B> = {},
-): Promise<R> {
-  check();
-  return await link.call(endpoint, { ...given, params: { id, ...given.params } });
+/** Without the id of the session. */
+type SessionRequest<R extends Route> = Omit<RouteRequest<R>, 'params'> &
+  (IsOptional<Omit<z.input<R['params']>, 'id'>> extends true
+    ? unknown
+    : { readonly params: Omit<z.input<R['params']>, 'id'> });
+
+/** Calls the routes of one session. */
+export class SessionApiClient {
+  readonly api: ApiClient;
+  readonly id: string;
+  readonly #check: () => void;
+
+  /** `check` throws if the session was closed here. */
+  constructor(api: ApiClient, id: string, check: () => void = () => {}) {
+    this.api = api;
+    this.id = id;
+    this.#check = check;
+  }
+
+  call<N extends SessionRouteName>(
+    name: N,
+    ...request: Args<SessionRequest<Routes[N]>>
+  ): Promise<RouteResponse<Routes[N]>>;
+  async call(name: SessionRouteName, request?: AnyRequest): Promise<unknown> {
+    this.#check();
+    return await this.api.send(routes[name], this.#ofSession(request));
+  }
+
+  open<N extends SessionRouteName>(name: N, ...request: Args<SessionRequest<Routes[N]>>): Promise<Response>;
+  async open(name: SessionRouteName, request?: AnyRequest): Promise<Response> {
+    this.#check();
+    return await this.api.sendForResponse(routes[name], this.#ofSession(request));
+  }
+
+  /** The number of the last event that there is. */
+  async position(): Promise<number> {
+    return (await this.call('readEvents', { query: { after: Number.MAX_SAFE_INTEGER, limit: 1 } })).last;
+  }
+
+  #ofSession(request: AnyRequest = {}): AnyRequest {
+    return { ...request, params: { id: this.id, ...request.params } };
+  }
 }
 
 /** All pages of a list, one after the other. */
@@ -146,16 +197,6 @@ export async function allPages<T>(
     if (next === undefined || next === after) return all;
     after = next;
   }
-}
-
-/** The same, with the answer still to be read. */
-export async function openSessionStream<P, Q, B, R>(
-  { link, id, check }: SessionApiClient,
-  endpoint: Route<P, Q, B, R>,
-  given: RouteRequest<B> = {},
-): Promise<Response> {
-  check();
-  return await link.open(endpoint, { ...given, params: { id, ...given.params } });
 }
 
 const Code = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));

@@ -1,7 +1,6 @@
 /** Asks the caller about tools that require approval while a session is open. The first answer decides. */
 
 import { z } from 'zod';
-import { DecidePermission } from '../protocol/api/agent-routes.ts';
 import type { PermissionDecision } from '../protocol/permission.ts';
 import { valueFromWire } from '../protocol/py-values.ts';
 import type { FeedItem } from '../protocol/session-events.ts';
@@ -81,7 +80,7 @@ class ApprovalListener {
 
   async #answer({ id, tool, recipe, input, summary }: PermissionRequestedEvent, signal: AbortSignal): Promise<void> {
     const { link, sessionId, approve } = this.#attendance;
-    const reply = (body: Reply) => link.call(DecidePermission, { params: { id: sessionId, permission: id }, body });
+    const reply = (body: Reply) => link.call('decidePermission', { params: { id: sessionId, permission: id }, body });
     try {
       const values = Object.fromEntries(
         Object.entries(input ?? {}).map(([name, value]) => [name, valueFromWire(value)]),

@@ -1,20 +1,5 @@
 /** A session of a server as SessionApi: code that works with a session of this process works with it. */
 
-import {
-  DecidePermission,
-  DeleteSessionRule,
-  ListCodingAgents,
-  ListPermissions,
-  ListSessionRules,
-  ReadConversation,
-  ReadTranscript,
-  StopAgent,
-  WarmAgent,
-} from '../protocol/api/agent-routes.ts';
-import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/api/execution-routes.ts';
-import type { Route } from '../protocol/api/route.ts';
-import * as sessionRoutes from '../protocol/api/session-routes.ts';
-import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/api/session-routes.ts';
 import type { Conversation } from '../protocol/conversation.ts';
 import { type Capabilities, capabilitiesOf, type ExecutorKind, resolveExecutor } from '../protocol/enums.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
@@ -33,7 +18,7 @@ import type { SessionInfo } from '../protocol/session-info.ts';
 import type { CodingAgent, Transcript } from '../protocol/turn.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type * as api from '../session/api.ts';
-import { type ApiClient, callSession, type SessionApiClient } from './api-client.ts';
+import { type ApiClient, SessionApiClient } from './api-client.ts';
 import { type Attend, listenForApprovals } from './approval-listener.ts';
 import { RemoteExecutions, sessionClosed } from './remote-execution.ts';
 import { RemoteFiles } from './remote-files.ts';
@@ -82,7 +67,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   /** Its workspace. */
   readonly files: RemoteFiles;
   readonly #parts: ClientSessionOptions;
-  readonly #place: SessionApiClient;
+  readonly #session: SessionApiClient;
   readonly #closing = new AbortController();
   /** The last prompt that was given is at the server, or will not be. */
   #prompted: Promise<void> = Promise.resolve();
@@ -100,13 +85,13 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     this.#backgroundAfter = last;
     const stopWhenGone = parts.stop === 'when-gone';
     this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal, stopWhenGone });
-    const place = { link, id: info.id, check: () => this.#checkOpen() };
-    this.#place = place;
-    this.tools = new RemoteTools(place);
-    this.skills = new RemoteSkills(place);
-    this.artifacts = new RemoteArtifacts(place);
-    this.deps = new RemoteDeps(place);
-    this.files = new RemoteFiles(place, this.#closing.signal);
+    const session = new SessionApiClient(link, info.id, () => this.#checkOpen());
+    this.#session = session;
+    this.tools = new RemoteTools(session);
+    this.skills = new RemoteSkills(session);
+    this.artifacts = new RemoteArtifacts(session);
+    this.deps = new RemoteDeps(session);
+    this.files = new RemoteFiles(session, this.#closing.signal);
   }
 
   static async open(
@@ -114,8 +99,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     info: SessionInfo,
     options: UseOptions & { resumeMs: number },
   ): Promise<ClientSession> {
-    const query = { after: Number.MAX_SAFE_INTEGER, limit: 1 };
-    const { last } = await link.call(ReadEvents, { params: { id: info.id }, query });
+    const last = await new SessionApiClient(link, info.id).position();
     const session = new ClientSession({ link, info, last, ...options });
     const { resumeMs, approve } = options;
     const closing = session.#closing.signal;
@@ -132,92 +116,92 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   answerInput(id: number, text: string): Promise<void> {
-    return this.#call(AnswerInput, { request: id, text });
+    return this.#session.call('answerInput', { body: { request: id, text } });
   }
 
   cancelInput(id: number, reason?: string): Promise<void> {
-    return this.#call(AnswerInput, { request: id, cancel: true, reason: reason?.slice(0, 500) });
+    return this.#session.call('answerInput', { body: { request: id, cancel: true, reason: reason?.slice(0, 500) } });
   }
 
   async interrupt(): Promise<boolean> {
     if (this.#parts.stop) return await this.#executions.interrupt();
-    return (await this.#call(InterruptCode, {})).interrupted;
+    return (await this.#session.call('interruptCode')).interrupted;
   }
 
   reset(): Promise<void> {
-    return this.#call(sessionRoutes.ResetSession);
+    return this.#session.call('resetSession');
   }
 
   restart(): Promise<void> {
-    return this.#call(sessionRoutes.RestartSession);
+    return this.#session.call('restartSession');
   }
 
   commit(): Promise<void> {
-    return this.#call(sessionRoutes.CommitTransaction);
+    return this.#session.call('commitTransaction');
   }
 
   rollback(): Promise<void> {
-    return this.#call(sessionRoutes.RollbackTransaction);
+    return this.#session.call('rollbackTransaction');
   }
 
   checkpoint({ name, durable }: api.CheckpointOptions = {}): Promise<Checkpoint> {
-    return this.#call(sessionRoutes.CreateCheckpoint, { name, durable });
+    return this.#session.call('createCheckpoint', { body: { name, durable } });
   }
 
   async checkpoints(): Promise<readonly Checkpoint[]> {
-    return (await this.#call(sessionRoutes.ListCheckpoints)).checkpoints;
+    return (await this.#session.call('listCheckpoints')).checkpoints;
   }
 
   restore(idOrName: string): Promise<Restored> {
-    return this.#call(sessionRoutes.RestoreCheckpoint, undefined, { checkpoint: idOrName });
+    return this.#session.call('restoreCheckpoint', { params: { checkpoint: idOrName } });
   }
 
   deleteCheckpoint(idOrName: string): Promise<void> {
-    return this.#call(sessionRoutes.DeleteCheckpoint, undefined, { checkpoint: idOrName });
+    return this.#session.call('deleteCheckpoint', { params: { checkpoint: idOrName } });
   }
 
   /** Confirms a fork of somebody else's session: its code may use what is yours. For its owner. */
   async confirm(): Promise<void> {
-    await this.#call(ConfirmFork);
+    await this.#session.call('confirmFork');
   }
 
   /** What is used as this one is, but for approvals: nobody can tell whose are asked about. */
   async fork({ agentKey, from, replace }: api.ForkOptions): Promise<ClientSession> {
     const { link, resumeMs, stop } = this.#parts;
-    const forked = await this.#call(ForkSession, { agentKey, from, replace });
+    const forked = await this.#session.call('forkSession', { body: { agentKey, from, replace } });
     return await ClientSession.open(link, forked, { resumeMs, ...(stop === undefined ? {} : { stop }) });
   }
 
   undo(): Promise<void> {
-    return this.#call(sessionRoutes.UndoCell);
+    return this.#session.call('undoCell');
   }
 
   save(): Promise<void> {
-    return this.#call(sessionRoutes.SaveSession);
+    return this.#session.call('saveSession');
   }
 
   hibernate(): Promise<void> {
-    return this.#call(sessionRoutes.HibernateSession);
+    return this.#session.call('hibernateSession');
   }
 
   complete(code: string, cursor?: number): Promise<Completion> {
-    return this.#call(sessionRoutes.CompleteCode, { code, cursor });
+    return this.#session.call('completeCode', { body: { code, cursor } });
   }
 
   inspect(code: string, cursor?: number): Promise<Inspection> {
-    return this.#call(sessionRoutes.InspectCode, { code, cursor });
+    return this.#session.call('inspectCode', { body: { code, cursor } });
   }
 
   isComplete(code: string): Promise<Completeness> {
-    return this.#call(sessionRoutes.IsComplete, { code });
+    return this.#session.call('checkComplete', { body: { code } });
   }
 
   async history(): Promise<readonly HistoryEntry[]> {
-    return (await this.#call(sessionRoutes.ReadHistory)).history;
+    return (await this.#session.call('readHistory')).history;
   }
 
   async variables(): Promise<readonly Variable[]> {
-    return (await this.#call(sessionRoutes.ListVariables)).variables;
+    return (await this.#session.call('listVariables')).variables;
   }
 
   /** Every event of the session after a number, and then those that come, whoever caused them. */
@@ -242,7 +226,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     readonly after?: number;
     readonly limit?: number;
   } = {}): Promise<EventPage> {
-    return callSession(this.#place, ReadEvents, { query: { after, limit } });
+    return this.#session.call('readEvents', { query: { after, limit } });
   }
 
   /** Prompts a coding agent: its events as they come, or how its turn ended. */
@@ -265,12 +249,12 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
 
   /** The coding agents that there are, and whether they can be prompted here. */
   async agents(): Promise<readonly CodingAgent[]> {
-    return (await this.#call(ListCodingAgents)).agents;
+    return (await this.#session.call('listCodingAgents')).agents;
   }
 
   /** What its agents have done so far, as it is shown: `state` after the event with the number `seq`. */
   async conversation(): Promise<Conversation> {
-    return await this.#call(ReadConversation);
+    return await this.#session.call('readConversation');
   }
 
   /** The same, and then after each event that changes it, until the signal says so or the session is closed. */
@@ -283,36 +267,39 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   async warmAgent(agent: string): Promise<boolean> {
-    return (await this.#call(WarmAgent, undefined, { agent })).warm;
+    return (await this.#session.call('warmAgent', { params: { agent } })).warm;
   }
 
   /** Stops the turn that runs, or the one that is named, also where it waits. */
   async stop({ turn, all }: { readonly turn?: string; readonly all?: boolean } = {}): Promise<readonly string[]> {
-    return (await this.#call(StopAgent, { turn, all })).turns;
+    return (await this.#session.call('stopAgent', { body: { turn, all } })).turns;
   }
 
   /** The conversation as the agent keeps it: the last one, or the one that is named. */
   async transcript({ conversation }: { readonly conversation?: string } = {}): Promise<Transcript> {
-    return await callSession(this.#place, ReadTranscript, { query: { conversation } });
+    return await this.#session.call('readTranscript', { query: { conversation } });
   }
 
   /** What was asked for, oldest first. */
   async permissions({ state }: { readonly state?: PermissionInfo['state'] } = {}): Promise<readonly PermissionInfo[]> {
-    return (await callSession(this.#place, ListPermissions, { query: { state } })).permissions;
+    return (await this.#session.call('listPermissions', { query: { state } })).permissions;
   }
 
   /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
   decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo> {
-    return this.#call(DecidePermission, PermissionDecision.parse(decision), { permission: id });
+    return this.#session.call('decidePermission', {
+      params: { permission: id },
+      body: PermissionDecision.parse(decision),
+    });
   }
 
   /** What is allowed in this session until it is deleted. */
   async permissionRules(): Promise<readonly PermissionRule[]> {
-    return (await this.#call(ListSessionRules)).rules;
+    return (await this.#session.call('listSessionRules')).rules;
   }
 
   deletePermissionRule(id: string): Promise<void> {
-    return this.#call(DeleteSessionRule, undefined, { rule: id });
+    return this.#session.call('deleteSessionRule', { params: { rule: id } });
   }
 
   /** A terminal in the sandbox of the session; it ends when its connection does. */
@@ -337,16 +324,12 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   async destroy(): Promise<void> {
-    await this.#call(DeleteSession);
+    await this.#session.call('deleteSession');
     await this.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  async #call<P, Q, B, R>(endpoint: Route<P, Q, B, R>, body?: B, params: Record<string, string> = {}): Promise<R> {
-    return await callSession(this.#place, endpoint, { params, ...(body === undefined ? {} : { body }) });
   }
 
   #checkOpen(): void {

@@ -1,8 +1,7 @@
 /** Connects to a server, and gives what it offers: sessions, users, tokens and the server itself. */
 
 import type { z } from 'zod';
-import { type Me, WhoAmI } from '../protocol/api/access-routes.ts';
-import { ListAgents } from '../protocol/api/session-routes.ts';
+import type { Me } from '../protocol/api/access-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { AgentInfo } from '../protocol/kernel-state.ts';
 import type { ThingKind } from '../protocol/namespace-models.ts';
@@ -65,7 +64,7 @@ export class Client implements AsyncDisposable {
 
   /** Your agents and what is kept of them, those without a session too. */
   async agents(): Promise<readonly AgentInfo[]> {
-    return (await this.#link.call(ListAgents)).agents;
+    return (await this.#link.call('listKernels')).agents;
   }
 
   /** Your tools, skills, artifacts and packages, or one kind of them, whatever sessions you have. */
@@ -110,7 +109,7 @@ const RESUME_MS = 60_000;
 export async function connect(options: ConnectOptions): Promise<Client> {
   const link = new ApiClient(new MonitoredTransport(await transportOf(options), options.silenceMs ?? SILENCE_MS));
   try {
-    const { csrf, ...me } = await link.call(WhoAmI);
+    const { csrf, ...me } = await link.call('whoAmI');
     link.csrf = csrf;
     return new Client(link, me, options.resumeMs ?? RESUME_MS);
   } catch (error) {

@@ -6,7 +6,7 @@
 import { onAbort, raceAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
-import { ExecuteCode, type Executed, InterruptCode, ReadEvents, ReadOutput } from '../protocol/api/execution-routes.ts';
+import type { Executed } from '../protocol/api/execution-routes.ts';
 import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
@@ -14,7 +14,7 @@ import { FeedItem, isExecutionEnd, type SessionEvent } from '../protocol/session
 import type { SessionInfo } from '../protocol/session-info.ts';
 import type * as api from '../session/api.ts';
 import type { ExecuteOptions } from '../session/api.ts';
-import { type ApiClient, errorFromBody, hasCode, parseResponse, type RouteRequest } from './api-client.ts';
+import { type ApiClient, errorFromBody, hasCode, parseResponse } from './api-client.ts';
 import { type Answerable, InputResponder, toExecutionEvents } from './execution-stream.ts';
 import { aborted, unreachable } from './transport.ts';
 
@@ -102,13 +102,13 @@ class RemoteExecution {
   /** False where it has not arrived there yet, or is over. */
   async interrupt(): Promise<boolean> {
     const { link, sessionId: id } = this.#parts;
-    return (await link.call(InterruptCode, { params: { id }, body: { idempotencyKey: this.#key } })).interrupted;
+    return (await link.call('interruptCode', { params: { id }, body: { idempotencyKey: this.#key } })).interrupted;
   }
 
   /** What it has come to, with all that a result keeps. It has ended: nothing runs by asking. */
   async result(): Promise<Executed> {
     return await this.#again(() => ({
-      attempt: () => this.#parts.link.call(ExecuteCode, this.#request()),
+      attempt: () => this.#parts.link.call('executeCode', this.#request()),
       passing: ({ code }) => TRANSIENT.includes(code),
     }));
   }
@@ -133,11 +133,11 @@ class RemoteExecution {
     if (!seen || !('execution' in seen)) return this.#post(NDJSON);
     const { link, sessionId: id, closing } = this.#parts;
     const query = { after: seen.seq, execution: seen.execution };
-    return link.open(ReadEvents, { params: { id }, query, accept: NDJSON, signal: closing });
+    return link.open('readEvents', { params: { id }, query, accept: NDJSON, signal: closing });
   }
 
   #post(accept: string): Promise<Response> {
-    return this.#parts.link.open(ExecuteCode, { ...this.#request(), accept });
+    return this.#parts.link.open('executeCode', { ...this.#request(), accept });
   }
 
   #request() {
@@ -146,9 +146,9 @@ class RemoteExecution {
     return {
       params: { id },
       body: { code, timeoutMs, inputTimeoutMs, transaction, stopWhenGone },
-      idempotencyKey: this.#key,
+      headers: { 'Idempotency-Key': this.#key },
       signal: closing,
-    } satisfies RouteRequest<unknown>;
+    };
   }
 
   async *#read(response: Response): AsyncGenerator<SessionEvent, void, undefined> {
@@ -272,7 +272,7 @@ export class RemoteExecutions {
       events: execution.events(first),
       result: () => execution.result(),
       read: (file, offset) =>
-        link.open(ReadOutput, { params: { ...params, file }, query: { offset }, signal: closing }),
+        link.open('readOutput', { params: { ...params, file }, query: { offset }, signal: closing }),
       limit: info.settings.outputLimitBytes ?? 0,
       resumeMs,
     });

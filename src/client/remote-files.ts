@@ -1,50 +1,47 @@
 /** The files of a session's workspace at a server. */
 
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
-import * as routes from '../protocol/api/namespace-routes.ts';
 import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
-import { callSession, errorFromBody, type SessionApiClient } from './api-client.ts';
+import { errorFromBody, type SessionApiClient } from './api-client.ts';
 import { unreachable } from './transport.ts';
 
 export class RemoteFiles {
-  readonly #place: SessionApiClient;
+  readonly #session: SessionApiClient;
   readonly #closing: AbortSignal;
 
-  constructor(place: SessionApiClient, closing: AbortSignal) {
-    this.#place = place;
+  constructor(session: SessionApiClient, closing: AbortSignal) {
+    this.#session = session;
     this.#closing = closing;
   }
 
   /** What is in a folder, by name; `cut` where there is more than a listing holds. */
   list(path = ''): Promise<{ readonly files: readonly FileInfo[]; readonly cut: boolean }> {
-    return callSession(this.#place, routes.ListFiles, { query: { path } });
+    return this.#session.call('listFiles', { query: { path } });
   }
 
   /** The bytes of a file, as they come. */
   async *read(path: string, { offset = 0 } = {}): AsyncGenerator<Uint8Array, void, undefined> {
-    const { link, id, check } = this.#place;
-    check();
-    yield* chunksOf(await link.open(routes.ReadFile, { params: { id }, query: { path, offset } }));
+    yield* chunksOf(await this.#session.open('readFile', { query: { path, offset } }));
   }
 
   /** All of it or nothing; the folders on the way are made. */
   write(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<FileInfo> {
     const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
-    return callSession(this.#place, routes.WriteFile, { query: { path }, bytes });
+    return this.#session.call('writeFile', { query: { path }, bytes });
   }
 
   makeFolder(path: string): Promise<void> {
-    return callSession(this.#place, routes.MakeFolder, { body: { path } });
+    return this.#session.call('makeFolder', { body: { path } });
   }
 
   move(from: string, to: string, { replace = false } = {}): Promise<FileInfo> {
-    return callSession(this.#place, routes.MoveFile, { body: { from, to, replace } });
+    return this.#session.call('moveFile', { body: { from, to, replace } });
   }
 
   delete(path: string, { recursive = false } = {}): Promise<void> {
-    return callSession(this.#place, routes.DeleteFile, { query: { path, recursive: String(recursive) } });
+    return this.#session.call('deleteFile', { query: { path, recursive: recursive ? 'true' : 'false' } });
   }
 
   /**
@@ -52,12 +49,11 @@ export class RemoteFiles {
    * that breaks is an error: whoever watches again lists again first.
    */
   async *watch(path = '', { signal }: { readonly signal?: AbortSignal } = {}): AsyncGenerator<FileChange> {
-    const { link, id, check } = this.#place;
-    check();
+    const { address } = this.#session.api;
     const until = signal ? AbortSignal.any([signal, this.#closing]) : this.#closing;
-    const given = { params: { id }, query: { path }, accept: 'application/x-ndjson', signal: until };
+    const given = { query: { path }, accept: 'application/x-ndjson', signal: until };
     try {
-      for await (const line of jsonLines(await link.open(routes.WatchFiles, given))) {
+      for await (const line of jsonLines(await this.#session.open('watchFiles', given))) {
         const change = FileChange.safeParse(line);
         if (change.success) yield change.data;
         const failure = ErrorBody.safeParse(line);
@@ -65,8 +61,8 @@ export class RemoteFiles {
       }
     } catch (error) {
       if (until.aborted) return;
-      throw error instanceof CellaError ? error : unreachable(link.address, error);
+      throw error instanceof CellaError ? error : unreachable(address, error);
     }
-    if (!until.aborted) throw unreachable(link.address, new Error('the stream ended'));
+    if (!until.aborted) throw unreachable(address, new Error('the stream ended'));
   }
 }

@@ -2,8 +2,7 @@
 
 import { z } from 'zod';
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
-import * as routes from '../protocol/api/namespace-routes.ts';
-import type { Route } from '../protocol/api/route.ts';
+import type { RequestOptions } from '../protocol/api/route.ts';
 import { ErrorBody } from '../protocol/error-body.ts';
 import { type ArtifactInfo, DepsLine } from '../protocol/namespace-models.ts';
 import { type PyValue, valueFromWire, valueToWire } from '../protocol/py-values.ts';
@@ -21,16 +20,7 @@ import type {
   ToolsApi,
   WorkOptions,
 } from '../session/api.ts';
-import {
-  allPages,
-  callSession,
-  errorFromBody,
-  hasCode,
-  openSessionStream,
-  parseResponse,
-  type RouteRequest,
-  type SessionApiClient,
-} from './api-client.ts';
+import { allPages, errorFromBody, hasCode, parseResponse, type SessionApiClient } from './api-client.ts';
 import { aborted, unreachable } from './transport.ts';
 
 const Value = z.json().transform((value): PyValue => valueFromWire(value));
@@ -59,32 +49,32 @@ const Tool: z.ZodType<ToolInfo> = z.object({
 });
 
 export class RemoteTools implements ToolsApi {
-  readonly #place: SessionApiClient;
+  readonly #session: SessionApiClient;
 
-  constructor(place: SessionApiClient) {
-    this.#place = place;
+  constructor(session: SessionApiClient) {
+    this.#session = session;
   }
 
   async list(): Promise<readonly ToolInfo[]> {
     return await allPages(async (after) => {
-      const { tools, next } = await callSession(this.#place, routes.ListTools, { query: { after } });
+      const { tools, next } = await this.#session.call('listTools', { query: { after } });
       return { items: tools.map(toTool), next };
     });
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly ToolInfo[]> {
-    return (await callSession(this.#place, routes.ListTools, { query: { q, limit } })).tools.map(toTool);
+    return (await this.#session.call('listTools', { query: { q, limit } })).tools.map(toTool);
   }
 
   async describe(name: string): Promise<ToolInfo> {
-    return toTool(await callSession(this.#place, routes.GetTool, { params: { name } }));
+    return toTool(await this.#session.call('getTool', { params: { name } }));
   }
 
   async call(name: string, named: Record<string, PyValue>, options: ToolCallOptions = {}): Promise<PyValue> {
     const { recipe, positional = [], approved, signal } = options;
     const values = Object.fromEntries(Object.entries(named).map(([key, value]) => [key, valueToWire(value)]));
     const body = { recipe, positional: positional.map(valueToWire), named: values, approved };
-    return valueFromWire((await callSession(this.#place, routes.CallTool, { params: { name }, body, signal })).value);
+    return valueFromWire((await this.#session.call('callTool', { params: { name }, body, signal })).value);
   }
 
   /** For administrators: a definition may name programs of the server's machine. */
@@ -92,15 +82,15 @@ export class RemoteTools implements ToolsApi {
     yaml: string,
     { replace, where }: { readonly replace?: boolean; readonly where?: string } = {},
   ): Promise<ToolInfo> {
-    return toTool(await callSession(this.#place, routes.AddTool, { body: { yaml, replace, where } }));
+    return toTool(await this.#session.call('addTool', { body: { yaml, replace, where } }));
   }
 
   async remove(name: string): Promise<boolean> {
-    return (await callSession(this.#place, routes.RemoveTool, { params: { name } })).removed;
+    return (await this.#session.call('removeTool', { params: { name } })).removed;
   }
 
   async problems(): Promise<readonly ToolProblem[]> {
-    return (await callSession(this.#place, routes.ToolProblems)).problems;
+    return (await this.#session.call('listToolProblems')).problems;
   }
 }
 
@@ -126,25 +116,25 @@ const Skill = z.object({
 const WithSource = Skill.extend({ source: z.string() });
 
 export class RemoteSkills implements SkillsApi {
-  readonly #place: SessionApiClient;
+  readonly #session: SessionApiClient;
 
-  constructor(place: SessionApiClient) {
-    this.#place = place;
+  constructor(session: SessionApiClient) {
+    this.#session = session;
   }
 
   async list(): Promise<readonly SkillInfo[]> {
     return await allPages(async (after) => {
-      const { skills, next } = await callSession(this.#place, routes.ListSkills, { query: { after } });
+      const { skills, next } = await this.#session.call('listSkills', { query: { after } });
       return { items: skills.map(toSkill), next };
     });
   }
 
   async get(name: string): Promise<SkillInfo & { readonly source: string }> {
-    return parseResponse(WithSource, await callSession(this.#place, routes.GetSkill, { params: { name } }), 'skills');
+    return parseResponse(WithSource, await this.#session.call('getSkill', { params: { name } }), 'skills');
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly SkillInfo[]> {
-    return (await callSession(this.#place, routes.ListSkills, { query: { q, limit } })).skills.map(toSkill);
+    return (await this.#session.call('listSkills', { query: { q, limit } })).skills.map(toSkill);
   }
 
   async create(
@@ -152,18 +142,18 @@ export class RemoteSkills implements SkillsApi {
     { replace }: { readonly replace?: boolean } = {},
   ): Promise<SkillInfo> {
     return toSkill(
-      await callSession(this.#place, routes.CreateSkill, {
+      await this.#session.call('createSkill', {
         body: { name, source, description: description ?? undefined, replace },
       }),
     );
   }
 
   async delete(name: string): Promise<void> {
-    await callSession(this.#place, routes.DeleteSkill, { params: { name } });
+    await this.#session.call('deleteSkill', { params: { name } });
   }
 
   async problems(): Promise<readonly SkillProblem[]> {
-    const { problems } = await callSession(this.#place, routes.SkillProblems);
+    const { problems } = await this.#session.call('listSkillProblems');
     return problems.map(({ line, ...problem }) => ({ ...problem, line }));
   }
 }
@@ -173,24 +163,24 @@ export function toSkill(value: unknown): SkillInfo {
 }
 
 export class RemoteArtifacts implements ArtifactsApi {
-  readonly #place: SessionApiClient;
+  readonly #session: SessionApiClient;
 
-  constructor(place: SessionApiClient) {
-    this.#place = place;
+  constructor(session: SessionApiClient) {
+    this.#session = session;
   }
 
   async list({ after: from, limit }: Parameters<ArtifactsApi['list']>[0] = {}): Promise<readonly ArtifactInfo[]> {
     if (limit !== undefined) {
-      return (await callSession(this.#place, routes.ListArtifacts, { query: { after: from, limit } })).artifacts;
+      return (await this.#session.call('listArtifacts', { query: { after: from, limit } })).artifacts;
     }
     return await allPages(async (after = from) => {
-      const { artifacts, next } = await callSession(this.#place, routes.ListArtifacts, { query: { after } });
+      const { artifacts, next } = await this.#session.call('listArtifacts', { query: { after } });
       return { items: artifacts, next };
     });
   }
 
   async get(name: string): Promise<ArtifactInfo> {
-    return await callSession(this.#place, routes.GetArtifact, { params: { name } });
+    return await this.#session.call('getArtifact', { params: { name } });
   }
 
   async exists(name: string): Promise<boolean> {
@@ -209,18 +199,17 @@ export class RemoteArtifacts implements ArtifactsApi {
     { type, mediaType, description, metadata }: Parameters<ArtifactsApi['save']>[2],
   ): Promise<ArtifactInfo> {
     const query = { type, mediaType, description, metadata: metadata && JSON.stringify(metadata) };
-    return await callSession(this.#place, routes.SaveArtifact, { params: { name }, query, bytes: content });
+    return await this.#session.call('saveArtifact', { params: { name }, query, bytes: content });
   }
 
   async load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }> {
     const info = await this.get(name);
-    const { link, id } = this.#place;
-    const response = await link.open(routes.LoadArtifact, { params: { id, name } });
-    return { info, chunks: telling(chunksOf(response), link.address) };
+    const response = await this.#session.open('loadArtifact', { params: { name } });
+    return { info, chunks: telling(chunksOf(response), this.#session.api.address) };
   }
 
   async delete(name: string): Promise<void> {
-    await callSession(this.#place, routes.DeleteArtifact, { params: { name } });
+    await this.#session.call('deleteArtifact', { params: { name } });
   }
 }
 
@@ -235,51 +224,50 @@ async function* telling(chunks: AsyncIterable<Uint8Array>, where: string): Async
 const NDJSON = 'application/x-ndjson';
 
 export class RemoteDeps implements DepsApi {
-  readonly #place: SessionApiClient;
+  readonly #session: SessionApiClient;
 
-  constructor(place: SessionApiClient) {
-    this.#place = place;
+  constructor(session: SessionApiClient) {
+    this.#session = session;
   }
 
   async list(): Promise<readonly string[]> {
-    return (await callSession(this.#place, routes.ListDeps)).deps;
+    return (await this.#session.call('listDeps')).deps;
   }
 
   async status(): Promise<DepsStatus> {
-    return await callSession(this.#place, routes.DepsStatus);
+    return await this.#session.call('getDepsStatus');
   }
 
-  async add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult> {
-    return await this.#change(routes.AddDeps, { body: { requirements: [requirements].flat() } }, options);
+  async add(requirements: string | readonly string[], options: WorkOptions = {}): Promise<DepsResult> {
+    const body = { requirements: [requirements].flat() };
+    return await this.#change(options, (request) => this.#session.open('addDeps', { body, ...request }));
   }
 
-  async remove(name: string, options?: WorkOptions): Promise<DepsResult> {
-    return await this.#change(routes.RemoveDep, { params: { name } }, options);
+  async remove(name: string, options: WorkOptions = {}): Promise<DepsResult> {
+    return await this.#change(options, (request) => this.#session.open('removeDep', { params: { name }, ...request }));
   }
 
-  async sync(options?: WorkOptions): Promise<DepsResult> {
-    return await this.#change(routes.SyncDeps, {}, options);
+  async sync(options: WorkOptions = {}): Promise<DepsResult> {
+    return await this.#change(options, (request) => this.#session.open('syncDeps', request));
   }
 
-  /** Lines tell how far it is, where somebody wants to know. */
-  async #change<P, Q, B>(
-    endpoint: Route<P, Q, B, DepsResult>,
-    given: RouteRequest<B>,
-    { signal, onProgress }: WorkOptions = {},
+  /** The result is the last of the lines. */
+  async #change(
+    { signal, onProgress }: WorkOptions,
+    send: (request: RequestOptions) => Promise<Response>,
   ): Promise<DepsResult> {
-    if (!onProgress) return await callSession(this.#place, endpoint, { ...given, signal });
-    const response = await openSessionStream(this.#place, endpoint, { ...given, signal, accept: NDJSON });
-    const lines = jsonLines(response);
+    const { address } = this.#session.api;
+    const lines = jsonLines(await send({ signal, accept: NDJSON }));
     while (true) {
       const { value: line, done } = await lines.next().catch((cause) => {
-        throw signal?.aborted ? aborted() : unreachable(this.#place.link.address, cause);
+        throw signal?.aborted ? aborted() : unreachable(address, cause);
       });
-      if (done) throw unreachable(this.#place.link.address, new Error('the answer has no end'));
+      if (done) throw unreachable(address, new Error('the answer has no end'));
       const failure = ErrorBody.safeParse(line);
       if (failure.success) throw errorFromBody(failure.data.error);
-      const item = parseResponse(DepsLine, line, endpoint.path);
+      const item = parseResponse(DepsLine, line, 'deps');
       if (item.type === 'result') return item.result;
-      onProgress(item.text);
+      onProgress?.(item.text);
     }
   }
 }

@@ -4,7 +4,6 @@ import type { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
 import { AsyncQueue } from '../lib/async-queue.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
-import { OpenTerminal } from '../protocol/api/execution-routes.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
@@ -21,7 +20,7 @@ export async function openTerminal(
 ): Promise<Terminal> {
   const { cols, rows, argv } = parseOptions(TerminalOptions, options);
   const given = { params: { id }, query: { cols, rows, argv } };
-  const socket = link.socket(OpenTerminal, given);
+  const socket = link.socket('openTerminal', given);
   if (!socket) {
     const message = 'A page cannot open a terminal with a token: a browser logs in, and its cookie goes along.';
     throw new CellaError('CAPABILITY_MISSING', message);
@@ -29,7 +28,7 @@ export async function openTerminal(
   const terminal = new RemoteTerminal(socket, link, closing);
   if (await terminal.opened) return terminal;
   // A WebSocket does not tell why it was refused; a request does.
-  await link.call(OpenTerminal, given).catch((error) => {
+  await link.call('openTerminal', given).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
   throw new CellaError('SERVER_UNREACHABLE', `The terminal could not be opened at ${link.address}.`);

@@ -3,13 +3,11 @@
 import { onAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
-import { GetTurn, PromptAgent, StopAgent } from '../protocol/api/agent-routes.ts';
-import { ReadEvents } from '../protocol/api/execution-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { SessionEvent } from '../protocol/session-events.ts';
 import { isTurnOver, type Prompted, type TurnInfo } from '../protocol/turn.ts';
 import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';
-import { type ApiClient, hasCode } from './api-client.ts';
+import { type ApiClient, hasCode, SessionApiClient } from './api-client.ts';
 import { newIdempotencyKey } from './remote-execution.ts';
 import { subscribe } from './subscribe.ts';
 import { aborted } from './transport.ts';
@@ -75,22 +73,15 @@ export class RemoteTurn implements PromptedTurn {
   /** No event of it has a higher number. Its end may be among those that are gone, and then nobody tells it. */
   async #lastOf(turn: string): Promise<number> {
     const { link, sessionId } = this.#parts;
-    const info = await link.call(GetTurn, { params: { id: sessionId, turn } });
-    return isTurnOver(info) ? await this.#position() : Number.POSITIVE_INFINITY;
-  }
-
-  /** The number of the last event that there is. */
-  async #position(): Promise<number> {
-    const { link, sessionId } = this.#parts;
-    const query = { after: Number.MAX_SAFE_INTEGER, limit: 1 };
-    return (await link.call(ReadEvents, { params: { id: sessionId }, query })).last;
+    const info = await link.call('getTurn', { params: { id: sessionId, turn } });
+    return isTurnOver(info) ? await new SessionApiClient(link, sessionId).position() : Number.POSITIVE_INFINITY;
   }
 
   async #ended(): Promise<TurnInfo> {
     const { link, sessionId } = this.#parts;
     if (!this.#end) for await (const _event of this);
     const { turn } = await this.#accepted;
-    const info = await link.call(GetTurn, { params: { id: sessionId, turn: turn.id } });
+    const info = await link.call('getTurn', { params: { id: sessionId, turn: turn.id } });
     if (!this.#end) return info;
     const { status, usage, error } = this.#end;
     return { ...info, status, ...(usage && { usage }), ...(error && { error }) };
@@ -103,13 +94,13 @@ export class RemoteTurn implements PromptedTurn {
     await before;
     if (signal?.aborted) throw aborted();
     const params = { id: sessionId };
-    const after = await this.#position();
+    const after = await new SessionApiClient(link, sessionId).position();
     const patience = new Backoff(resumeMs);
-    const idempotencyKey = newIdempotencyKey();
+    const headers = { 'Idempotency-Key': newIdempotencyKey() };
     for (;;) {
       try {
         const body = { prompt, ...wanted, wait: false };
-        return { after, turn: await link.call(PromptAgent, { params, body, idempotencyKey, signal: closing }) };
+        return { after, turn: await link.call('promptAgent', { params, headers, body, signal: closing }) };
       } catch (error) {
         const passing = hasCode(error, 'SERVER_UNREACHABLE') && error.details.refused === false;
         if (!passing || closing.aborted) throw error;
@@ -123,7 +114,7 @@ export class RemoteTurn implements PromptedTurn {
     const { link, sessionId, options } = this.#parts;
     const stop = () => {
       // One that is over cannot be stopped; what else fails is told to who follows it.
-      if (!this.#end) link.call(StopAgent, { params: { id: sessionId }, body: { turn } }).catch(() => {});
+      if (!this.#end) link.call('stopAgent', { params: { id: sessionId }, body: { turn } }).catch(() => {});
     };
     onAbort(options.signal, stop);
   }

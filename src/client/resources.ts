@@ -1,5 +1,6 @@
 /** What a user has at a server besides an open session: sessions, users, tokens, credentials, rules, profiles, namespaces. */
 
+import type { z } from 'zod';
 import type {
   CreateToken,
   CreateUser,
@@ -10,12 +11,7 @@ import type {
   User,
 } from '../protocol/access-models.ts';
 import type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
-import * as accessRoutes from '../protocol/api/access-routes.ts';
-import * as agentRoutes from '../protocol/api/agent-routes.ts';
-import { AddRule, DeleteRule, ListRules } from '../protocol/api/agent-routes.ts';
-import { ListThings } from '../protocol/api/namespace-routes.ts';
-import * as serverRoutes from '../protocol/api/server-routes.ts';
-import * as sessionRoutes from '../protocol/api/session-routes.ts';
+import type { Routes } from '../protocol/api/routes.ts';
 import type { Provider } from '../protocol/enums.ts';
 import type { CellaError } from '../protocol/errors.ts';
 import type { ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
@@ -26,10 +22,9 @@ import type { SkillInfo, SkillProblem, ToolInfo, ToolProblem } from '../session/
 import { type ApiClient, allPages, errorFromBody } from './api-client.ts';
 import { toSkill, toTool } from './remote-namespaces.ts';
 
-type Body<E> = E extends { readonly body: { readonly _zod: { readonly output: infer B } } } ? B : never;
 /** What `POST /v1/sessions` takes. */
-export type SessionWish = NonNullable<Body<typeof sessionRoutes.CreateSession>>;
-export type SessionUpdate = Body<typeof sessionRoutes.UpdateSession>;
+export type SessionWish = NonNullable<z.input<Routes['createSession']['body']>>;
+export type SessionUpdate = z.input<Routes['updateSession']['body']>;
 
 export interface ListOptions extends Omit<SessionQuery, 'ownerId'> {
   /** The name or id of a user. */
@@ -45,13 +40,13 @@ export class Sessions {
 
   /** Also gives the one that has this agent key already, where its options are the same. */
   create(wish: SessionWish = {}): Promise<SessionInfo> {
-    return this.#link.call(sessionRoutes.CreateSession, { body: wish });
+    return this.#link.call('createSession', { body: wish });
   }
 
   /** One page, oldest first; `next` is the `cursor` of the one after it. */
   list({ labels = {}, ...options }: ListOptions = {}): Promise<SessionPage> {
     const label = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
-    return this.#link.call(sessionRoutes.ListSessions, { query: { ...options, label } });
+    return this.#link.call('listSessions', { query: { ...options, label } });
   }
 
   /** All of them, page by page. */
@@ -65,21 +60,21 @@ export class Sessions {
   }
 
   get(id: string): Promise<SessionInfo> {
-    return this.#link.call(sessionRoutes.GetSession, { params: { id } });
+    return this.#link.call('getSession', { params: { id } });
   }
 
   update(id: string, change: SessionUpdate): Promise<SessionInfo> {
-    return this.#link.call(sessionRoutes.UpdateSession, { params: { id }, body: change });
+    return this.#link.call('updateSession', { params: { id }, body: change });
   }
 
   /** Confirms a fork of another user's session, so that its code may use what is yours. For its owner. */
   confirm(id: string): Promise<SessionInfo> {
-    return this.#link.call(sessionRoutes.ConfirmFork, { params: { id } });
+    return this.#link.call('confirmFork', { params: { id } });
   }
 
   /** With all that it has: kernel, workspace, events, checkpoints. */
   async delete(id: string): Promise<void> {
-    await this.#link.call(sessionRoutes.DeleteSession, { params: { id } });
+    await this.#link.call('deleteSession', { params: { id } });
   }
 }
 
@@ -94,42 +89,42 @@ export class Users {
   }
 
   /** `USER_EXISTS` where the name is taken. */
-  create({ name, role = 'member', quotas = {} }: CreateUser): Promise<User> {
-    return this.#link.call(accessRoutes.CreateUserRoute, { body: { name, role, quotas } });
+  create(user: CreateUser): Promise<User> {
+    return this.#link.call('createUser', { body: user });
   }
 
   /** All of them by name, page by page. */
   async *all(): AsyncGenerator<User, void, undefined> {
     let after: string | undefined;
     do {
-      const { users, next } = await this.#link.call(accessRoutes.ListUsers, { query: { after, limit: PAGE } });
+      const { users, next } = await this.#link.call('listUsers', { query: { after, limit: PAGE } });
       yield* users;
       after = next;
     } while (after !== undefined);
   }
 
   get(user: string): Promise<User> {
-    return this.#link.call(accessRoutes.GetUser, { params: { user } });
+    return this.#link.call('getUser', { params: { user } });
   }
 
   /** `quotas` take the place of those before. */
   update(user: string, change: UpdateUser): Promise<User> {
-    return this.#link.call(accessRoutes.UpdateUserRoute, { params: { user }, body: change });
+    return this.#link.call('updateUser', { params: { user }, body: change });
   }
 
   /** With its tokens, logins and sessions. */
   async delete(user: string): Promise<void> {
-    await this.#link.call(accessRoutes.DeleteUser, { params: { user } });
+    await this.#link.call('deleteUser', { params: { user } });
   }
 
   /** Ends all browser logins, and unused login links, of oneself; for administrators also those of another user. */
   async logout(user: string): Promise<void> {
-    await this.#link.call(accessRoutes.EndLogins, { params: { user } });
+    await this.#link.call('endLogins', { params: { user } });
   }
 
   /** A one-time code for a browser to log in with: one's own, or for administrators that of another user. */
   loginCode(user?: string): Promise<LoginCode> {
-    return this.#link.call(accessRoutes.CreateLoginCode, { body: user === undefined ? {} : { user } });
+    return this.#link.call('createLoginCode', { body: user === undefined ? {} : { user } });
   }
 }
 
@@ -149,17 +144,17 @@ export class Tokens {
 
   /** `token` is the secret, and nobody can read it again. */
   create(token: CreateToken): Promise<{ readonly token: string; readonly info: TokenInfo }> {
-    return this.#link.call(accessRoutes.CreateTokenRoute, { body: token });
+    return this.#link.call('createToken', { body: token });
   }
 
   /** In the order in which they were made. */
   async list({ user }: { readonly user?: string | undefined } = {}): Promise<readonly TokenInfo[]> {
-    return (await this.#link.call(accessRoutes.ListTokens, { query: { user } })).tokens;
+    return (await this.#link.call('listTokens', { query: { user } })).tokens;
   }
 
   /** From the next call on, nobody gets in with it. */
   async revoke(id: string): Promise<void> {
-    await this.#link.call(accessRoutes.RevokeToken, { params: { token: id } });
+    await this.#link.call('revokeToken', { params: { token: id } });
   }
 }
 
@@ -178,21 +173,21 @@ export class Credentials {
   /** It takes the place of the one before, and nobody can read it again. */
   set(provider: Provider, value: string, { user }: Whose = {}): Promise<CredentialInfo> {
     const body = { value, ...(user === undefined ? {} : { user }) };
-    return this.#link.call(accessRoutes.SetCredentialRoute, { params: { provider }, body });
+    return this.#link.call('setCredential', { params: { provider }, body });
   }
 
   /** Which there are; nothing of their values. */
   async list({ user }: Whose = {}): Promise<readonly CredentialInfo[]> {
-    return (await this.#link.call(accessRoutes.ListCredentials, { query: { user } })).credentials;
+    return (await this.#link.call('listCredentials', { query: { user } })).credentials;
   }
 
   async delete(provider: Provider, { user }: Whose = {}): Promise<void> {
-    await this.#link.call(accessRoutes.DeleteCredential, { params: { provider }, query: { user } });
+    await this.#link.call('deleteCredential', { params: { provider }, query: { user } });
   }
 
   /** For administrators: encrypts all anew, under another master key. */
   rotate(): Promise<Rotation> {
-    return this.#link.call(accessRoutes.RotateCredentials);
+    return this.#link.call('rotateCredentials');
   }
 }
 
@@ -205,15 +200,15 @@ export class PermissionRules {
 
   /** Oldest first. */
   async list(): Promise<readonly PermissionRule[]> {
-    return (await this.#link.call(ListRules)).rules;
+    return (await this.#link.call('listRules')).rules;
   }
 
   add(rule: NewRule): Promise<PermissionRule> {
-    return this.#link.call(AddRule, { body: rule });
+    return this.#link.call('addRule', { body: rule });
   }
 
   async delete(id: string): Promise<void> {
-    await this.#link.call(DeleteRule, { params: { rule: id } });
+    await this.#link.call('deleteRule', { params: { rule: id } });
   }
 }
 
@@ -225,20 +220,20 @@ export class Profiles {
   }
 
   async list(): Promise<readonly NamedProfile[]> {
-    return (await this.#link.call(agentRoutes.ListProfiles)).profiles;
+    return (await this.#link.call('listProfiles')).profiles;
   }
 
   get(name: string): Promise<NamedProfile> {
-    return this.#link.call(agentRoutes.GetProfile, { params: { name } });
+    return this.#link.call('getProfile', { params: { name } });
   }
 
   /** It takes the place of the one before, whole. */
   set(name: string, profile: AgentProfile): Promise<NamedProfile> {
-    return this.#link.call(agentRoutes.PutProfile, { params: { name }, body: profile });
+    return this.#link.call('putProfile', { params: { name }, body: profile });
   }
 
   async delete(name: string): Promise<void> {
-    await this.#link.call(agentRoutes.DeleteProfile, { params: { name } });
+    await this.#link.call('deleteProfile', { params: { name } });
   }
 }
 
@@ -250,17 +245,17 @@ export class Server {
   }
 
   status(): Promise<ServerStatus> {
-    return this.#link.call(serverRoutes.GetServer);
+    return this.#link.call('getServer');
   }
 
   /** Resolves when it has begun to end. `pid` is that of `status`, so that no other server is meant by mistake. */
   async stop(wanted: StopServer): Promise<void> {
-    await this.#link.call(serverRoutes.StopServerRoute, { body: wanted });
+    await this.#link.call('stopServer', { body: wanted });
   }
 
   /** Resolves when it ends and has saved everything, or with why it could not. Ask before `stop`, to miss nothing. */
   async end(): Promise<{ readonly failure?: CellaError }> {
-    const { failure } = await this.#link.call(serverRoutes.GetServerEnd);
+    const { failure } = await this.#link.call('getServerEnd');
     return failure ? { failure: errorFromBody(failure) } : {};
   }
 }
@@ -276,13 +271,15 @@ export interface Things {
 
 /** The lists of other kinds are empty where `only` one is asked for. */
 export async function readThings(link: ApiClient, only?: ThingKind): Promise<Things> {
-  const { tools, skills, skillProblems, artifacts, next, ...others } = await link.call(ListThings, { query: { only } });
+  const { tools, skills, skillProblems, artifacts, next, ...others } = await link.call('listNamespaces', {
+    query: { only },
+  });
   /** What the first answer has left out of a kind. */
   const rest = async <K extends 'tools' | 'skills' | 'artifacts'>(kind: K) => {
     const from = next?.[kind];
     if (from === undefined) return [];
     return await allPages(async (after = from) => {
-      const page = await link.call(ListThings, { query: { only: kind, after } });
+      const page = await link.call('listNamespaces', { query: { only: kind, after } });
       return { items: page[kind] as readonly (typeof page)[K][number][], next: page.next?.[kind] };
     });
   };

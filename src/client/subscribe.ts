@@ -5,14 +5,13 @@ import { AsyncQueue } from '../lib/async-queue.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
-import { ReadConversation } from '../protocol/api/agent-routes.ts';
-import { FollowEvents, ReadEvents } from '../protocol/api/execution-routes.ts';
-import { GetSession } from '../protocol/api/session-routes.ts';
+import type { RouteRequest } from '../protocol/api/route.ts';
+import type { Routes } from '../protocol/api/routes.ts';
 import { CloseCode } from '../protocol/api/socket-frames.ts';
 import { type Conversation, reduceLogged } from '../protocol/conversation.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FeedItem } from '../protocol/session-events.ts';
-import { type ApiClient, hasCode, parseResponse, type RouteRequest } from './api-client.ts';
+import { type ApiClient, hasCode, parseResponse } from './api-client.ts';
 import type { Socket } from './transport.ts';
 
 interface SubscribeOptions {
@@ -53,7 +52,7 @@ export async function* subscribe(
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
     const wanted = { ...given, query: { ...given.query, permissions } };
-    const socket = link.socket(FollowEvents, wanted);
+    const socket = link.socket('followEvents', wanted);
     if (!socket && permissions) {
       throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
     }
@@ -78,7 +77,7 @@ export async function* subscribe(
     if (signal.aborted) return;
     try {
       // A WebSocket does not tell why it was refused; a request does.
-      await link.call(GetSession, { params: { id }, signal });
+      await link.call('getSession', { params: { id }, signal });
       if (permissions) await mayFollow(link, wanted);
       await patience.wait(new CellaError('SERVER_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
@@ -89,8 +88,8 @@ export async function* subscribe(
 }
 
 /** The only thing wrong with the request may be that it is none for a WebSocket. */
-async function mayFollow(link: ApiClient, wanted: RouteRequest<undefined>): Promise<void> {
-  await link.open(FollowEvents, wanted).catch((error) => {
+async function mayFollow(link: ApiClient, wanted: RouteRequest<Routes['followEvents']>): Promise<void> {
+  await link.open('followEvents', wanted).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
 }
@@ -100,7 +99,7 @@ async function* lines(
   link: ApiClient,
   given: { readonly params: { id: string }; readonly query: { after: number }; readonly signal: AbortSignal },
 ): AsyncGenerator<FeedItem, void, undefined> {
-  for await (const line of jsonLines(await link.open(ReadEvents, { ...given, accept: 'application/x-ndjson' }))) {
+  for await (const line of jsonLines(await link.open('readEvents', { ...given, accept: 'application/x-ndjson' }))) {
     const item = FeedItem.safeParse(line);
     if (item.success) yield item.data;
   }
@@ -166,7 +165,7 @@ export async function* subscribeToConversation(
   id: string,
   options: Omit<SubscribeOptions, 'after'>,
 ): AsyncGenerator<Conversation, void, undefined> {
-  let { seq, state } = await link.call(ReadConversation, { params: { id } });
+  let { seq, state } = await link.call('readConversation', { params: { id } });
   yield { seq, state };
   for await (const item of subscribe(link, id, { ...options, after: seq })) {
     if (item.type === 'floor') continue;

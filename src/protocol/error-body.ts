@@ -14,6 +14,9 @@ export const ErrorBody = z
   .meta({ id: 'Failure' });
 export type ErrorBody = z.infer<typeof ErrorBody>;
 
+/** The last item of a stream that fails, and the frame of a WebSocket about a failure. */
+export const ErrorItem = z.object({ type: z.literal('error'), ...ErrorBody.shape }).meta({ id: 'ErrorItem' });
+
 interface Problem {
   readonly path: readonly PropertyKey[];
   readonly message: string;

@@ -121,10 +121,12 @@ export const DepsResult = z
   .meta({ id: 'DepsResult' });
 
 /** A change that is streamed: lines on how far it is, and its result as the last. */
-export const DepsLine = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('progress'), text: z.string() }),
-  z.object({ type: z.literal('result'), result: DepsResult }),
-]);
+export const DepsLine = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('progress'), text: z.string() }),
+    z.object({ type: z.literal('result'), result: DepsResult }),
+  ])
+  .meta({ id: 'DepsProgress' });
 
 export type DepsLine = z.infer<typeof DepsLine>;
 

@@ -143,14 +143,14 @@ export type SessionEventBody = z.infer<typeof SessionEventBody>;
 
 /** `at` is in milliseconds since 1970; order is by `seq` alone. */
 const numbered = z.object({ seq: z.int().min(1), at: z.number() });
-export const SessionEvent = z.intersection(numbered, SessionEventBody);
+export const SessionEvent = z.intersection(numbered, SessionEventBody).meta({ id: 'SessionEvent' });
 export type SessionEvent = z.infer<typeof SessionEvent>;
 
 /** Tells a reader that events up to this number are gone, and the next is after it. It has no number itself. */
 const FloorNotice = z.object({ type: z.literal('floor'), floor: z.int().min(0) });
 
 /** What a reader of a session gets. */
-export const FeedItem = z.union([FloorNotice, SessionEvent]);
+export const FeedItem = z.union([FloorNotice, SessionEvent]).meta({ id: 'StreamItem' });
 export type FeedItem = z.infer<typeof FeedItem>;
 
 const executionEnds = ['result', 'execution_failed', 'interrupted'] as const;

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { AgentProfile, NamedProfile, ProfileName } from '../agent-profile.ts';
 import { Conversation } from '../conversation.ts';
 import { Abstention, NewRule, PermissionDecision, PermissionInfo, PermissionRule, RuleId } from '../permission.ts';
+import { FeedItem } from '../session-events.ts';
 import { milliseconds, SessionId } from '../session-info.ts';
 import {
   AgentName,
@@ -20,10 +21,7 @@ import {
   TurnInfo,
 } from '../turn.ts';
 import { Idempotent } from './execution-routes.ts';
-import { anyUser, mayUse, mayView, route } from './route.ts';
-
-const agentsTag = 'Agents';
-const streams = ['application/x-ndjson', 'text/event-stream'];
+import { queryInt, route, session, user } from './route.ts';
 
 /** Escaped, even the worst text of this length fits into one message of the executor protocol. */
 const MOST_PROMPT = 1_300_000;
@@ -48,158 +46,185 @@ const PromptBody = z.strictObject({
   stopWhenGone: z.boolean().optional().meta({ description: 'Stops the turn where the client goes away.' }),
 });
 
-export const PromptAgent = route('post /v1/sessions/{id}/prompt', agentsTag, mayUse, {
-  summary: 'Prompt the agent of a session: how its turn ended as JSON, or its events as they come, by Accept',
-  audit: 'session.prompt',
-  headers: Idempotent,
-  body: PromptBody,
-  result: Prompted,
-  gives: streams,
-});
-
-export const StopAgent = route('post /v1/sessions/{id}/stop', agentsTag, mayUse, {
-  summary: 'Stop the turn that runs, or the one that is named, also where it waits; with all: true every one',
-  audit: 'session.stop',
-  whileStopping: true,
-  body: z.strictObject({ turn: TurnId.optional(), all: z.boolean().optional() }).prefault({}),
-  result: z.object({
-    /** Those that were stopped: none where none ran. */
-    turns: z.array(TurnId),
-  }),
-});
-
-export const ListCodingAgents = route('get /v1/sessions/{id}/agents', agentsTag, mayView, {
-  summary: 'The coding agents that a session can be worked in by, and which of them are installed',
-  result: z.object({ agents: z.array(CodingAgent).readonly() }),
-});
-
-export const WarmAgent = route('post /v1/sessions/{id}/agents/{agent}/warm', agentsTag, mayUse, {
-  summary: 'Tell that a prompt is about to come: its executor is started ahead, where there is room for one',
-  params: z.object({ id: SessionId, agent: AgentName }),
-  result: z.object({
-    /** Whether there is one, or one is being started. */
-    warm: z.boolean(),
-  }),
-});
-
-export const ListTurns = route('get /v1/sessions/{id}/turns', agentsTag, mayView, {
-  summary: 'The turns of a session, newest first',
-  query: z.strictObject({
-    limit: z.coerce.number().int().min(1).max(1000).default(100),
-    before: TurnId.optional().meta({ description: '`next` of the page before.' }),
-  }),
-  result: z.object({ turns: z.array(TurnInfo), next: TurnId.optional() }),
-});
-
-export const GetTurn = route('get /v1/sessions/{id}/turns/{turn}', agentsTag, mayView, {
-  summary: 'One turn as it is now',
-  params: z.object({ id: SessionId, turn: TurnId }),
-  result: TurnInfo,
-});
-
-export const ReadTranscript = route('get /v1/sessions/{id}/transcript', agentsTag, mayView, {
-  summary: 'The conversation as the agent keeps it: the last one, or the one that is named',
-  query: z.strictObject({ conversation: z.string().min(1).max(200).optional() }),
-  result: Transcript,
-});
-
-export const ReadUsage = route('get /v1/sessions/{id}/usage', agentsTag, mayView, {
-  summary: 'What the agents of a session have used of models, and what it cost',
-  result: ModelUsage.meta({ id: 'ModelUsage' }),
-});
-
-export const ReadOwnUsage = route('get /v1/usage', agentsTag, anyUser, {
-  summary: 'What you have used of models, by day',
-  query: z.strictObject({ days: z.coerce.number().int().min(1).max(366).default(31) }),
-  result: z.object({ days: z.array(DayUsage) }),
-});
-
 const ProfileParams = z.object({ name: ProfileName });
-
-export const ListProfiles = route('get /v1/profiles', agentsTag, anyUser, {
-  summary: 'Your profiles for agents',
-  result: z.object({ profiles: z.array(NamedProfile) }),
-});
-
-export const GetProfile = route('get /v1/profiles/{name}', agentsTag, anyUser, {
-  summary: 'One of your profiles',
-  params: ProfileParams,
-  result: NamedProfile,
-});
-
-export const PutProfile = route('put /v1/profiles/{name}', agentsTag, anyUser, {
-  summary: 'Make a profile, or put another in its place',
-  audit: 'profile.put',
-  params: ProfileParams,
-  body: AgentProfile,
-  result: NamedProfile,
-});
-
-export const DeleteProfile = route('delete /v1/profiles/{name}', agentsTag, anyUser, {
-  summary: 'Delete one of your profiles',
-  audit: 'profile.delete',
-  params: ProfileParams,
-});
-
-export const ReadConversation = route('get /v1/sessions/{id}/conversation', 'Agents', mayView, {
-  summary: 'What the agents of a session have done, as the kept events add up: turns, items, plan, files, permissions',
-  result: Conversation,
-});
-
-const permissionsTag = 'Permissions';
 
 const PermissionParams = z.object({ id: SessionId, permission: PermissionId });
 
-export const ListPermissions = route('get /v1/sessions/{id}/permissions', permissionsTag, mayView, {
-  summary: 'What was asked for in a session, oldest first; with state=pending what waits for a decision',
-  query: z.strictObject({ state: z.enum(['pending', 'resolved']).optional() }),
-  result: z.object({ permissions: z.array(PermissionInfo) }),
-});
-
-export const GetPermission = route('get /v1/sessions/{id}/permissions/{permission}', permissionsTag, mayView, {
-  summary: 'One request, and how it was decided',
-  params: PermissionParams,
-  result: PermissionInfo,
-});
-
-export const DecidePermission = route('post /v1/sessions/{id}/permissions/{permission}', permissionsTag, mayUse, {
-  summary:
-    'Allow or deny what waits, or leave it to others; the first decision counts, a later one is ALREADY_RESOLVED',
-  audit: 'session.permission',
-  whileStopping: true,
-  params: PermissionParams,
-  body: z.discriminatedUnion('decision', [...PermissionDecision.options, Abstention]),
-  result: PermissionInfo,
-});
-
 const RuleList = z.object({ rules: z.array(PermissionRule) });
 
-export const ListRules = route('get /v1/permission-rules', permissionsTag, anyUser, {
-  summary: 'What you have allowed for good: in each session where you prompt an agent or run code',
-  result: RuleList,
-});
+export const agentRoutes = {
+  promptAgent: route('POST /v1/sessions/{id}/prompt', 'Agents', {
+    auth: session('use'),
+    summary: 'Prompt the agent of a session: how its turn ended as JSON, or its events as they come, by Accept',
+    audit: 'session.prompt',
+    headers: Idempotent,
+    body: PromptBody,
+    response: Prompted,
+    stream: FeedItem,
+  }),
 
-export const AddRule = route('post /v1/permission-rules', permissionsTag, anyUser, {
-  summary: 'Allow a tool for good where its use fits a pattern',
-  audit: 'permission-rule.add',
-  body: NewRule,
-  result: PermissionRule,
-  status: 201,
-});
+  stopAgent: route('POST /v1/sessions/{id}/stop', 'Agents', {
+    auth: session('use'),
+    summary: 'Stop the turn that runs, or the one that is named, also where it waits; with all: true every one',
+    audit: 'session.stop',
+    whileDraining: true,
+    body: z.strictObject({ turn: TurnId.optional(), all: z.boolean().optional() }).prefault({}),
+    response: z.object({
+      /** Those that were stopped: none where none ran. */
+      turns: z.array(TurnId),
+    }),
+  }),
 
-export const DeleteRule = route('delete /v1/permission-rules/{rule}', permissionsTag, anyUser, {
-  summary: 'Allow it no longer',
-  audit: 'permission-rule.delete',
-  params: z.object({ rule: RuleId }),
-});
+  listCodingAgents: route('GET /v1/sessions/{id}/agents', 'Agents', {
+    auth: session('view'),
+    summary: 'The coding agents that a session can be worked in by, and which of them are installed',
+    response: z.object({ agents: z.array(CodingAgent).readonly() }),
+  }),
 
-export const ListSessionRules = route('get /v1/sessions/{id}/permission-rules', permissionsTag, mayView, {
-  summary: 'What is allowed in this session until it is deleted',
-  result: RuleList,
-});
+  warmAgent: route('POST /v1/sessions/{id}/agents/{agent}/warm', 'Agents', {
+    auth: session('use'),
+    summary: 'Tell that a prompt is about to come: its executor is started ahead, where there is room for one',
+    params: z.object({ id: SessionId, agent: AgentName }),
+    response: z.object({
+      /** Whether there is one, or one is being started. */
+      warm: z.boolean(),
+    }),
+  }),
 
-export const DeleteSessionRule = route('delete /v1/sessions/{id}/permission-rules/{rule}', permissionsTag, mayUse, {
-  summary: 'Allow it no longer in this session',
-  audit: 'session.permission-rule-delete',
-  params: z.object({ id: SessionId, rule: RuleId }),
-});
+  listTurns: route('GET /v1/sessions/{id}/turns', 'Agents', {
+    auth: session('view'),
+    summary: 'The turns of a session, newest first',
+    query: z.strictObject({
+      limit: queryInt().min(1).max(1000).default(100),
+      before: TurnId.optional().meta({ description: '`next` of the page before.' }),
+    }),
+    response: z.object({ turns: z.array(TurnInfo), next: TurnId.optional() }),
+  }),
+
+  getTurn: route('GET /v1/sessions/{id}/turns/{turn}', 'Agents', {
+    auth: session('view'),
+    summary: 'One turn as it is now',
+    params: z.object({ id: SessionId, turn: TurnId }),
+    response: TurnInfo,
+  }),
+
+  readTranscript: route('GET /v1/sessions/{id}/transcript', 'Agents', {
+    auth: session('view'),
+    summary: 'The conversation as the agent keeps it: the last one, or the one that is named',
+    query: z.strictObject({ conversation: z.string().min(1).max(200).optional() }),
+    response: Transcript,
+  }),
+
+  readUsage: route('GET /v1/sessions/{id}/usage', 'Agents', {
+    auth: session('view'),
+    summary: 'What the agents of a session have used of models, and what it cost',
+    response: ModelUsage.meta({ id: 'ModelUsage' }),
+  }),
+
+  readOwnUsage: route('GET /v1/usage', 'Agents', {
+    auth: user('view'),
+    summary: 'What you have used of models, by day',
+    query: z.strictObject({ days: queryInt().min(1).max(366).default(31) }),
+    response: z.object({ days: z.array(DayUsage) }),
+  }),
+
+  readConversation: route('GET /v1/sessions/{id}/conversation', 'Agents', {
+    auth: session('view'),
+    summary:
+      'What the agents of a session have done, as the kept events add up: turns, items, plan, files, permissions',
+    response: Conversation,
+  }),
+};
+
+export const profileRoutes = {
+  listProfiles: route('GET /v1/profiles', 'Agents', {
+    auth: user('view'),
+    summary: 'Your profiles for agents',
+    response: z.object({ profiles: z.array(NamedProfile) }),
+  }),
+
+  getProfile: route('GET /v1/profiles/{name}', 'Agents', {
+    auth: user('view'),
+    summary: 'One of your profiles',
+    params: ProfileParams,
+    response: NamedProfile,
+  }),
+
+  putProfile: route('PUT /v1/profiles/{name}', 'Agents', {
+    auth: user('manage'),
+    summary: 'Make a profile, or put another in its place',
+    audit: 'profile.put',
+    params: ProfileParams,
+    body: AgentProfile,
+    response: NamedProfile,
+  }),
+
+  deleteProfile: route('DELETE /v1/profiles/{name}', 'Agents', {
+    auth: user('manage'),
+    summary: 'Delete one of your profiles',
+    audit: 'profile.delete',
+    params: ProfileParams,
+  }),
+};
+
+export const permissionRoutes = {
+  listPermissions: route('GET /v1/sessions/{id}/permissions', 'Permissions', {
+    auth: session('view'),
+    summary: 'What was asked for in a session, oldest first; with state=pending what waits for a decision',
+    query: z.strictObject({ state: z.enum(['pending', 'resolved']).optional() }),
+    response: z.object({ permissions: z.array(PermissionInfo) }),
+  }),
+
+  getPermission: route('GET /v1/sessions/{id}/permissions/{permission}', 'Permissions', {
+    auth: session('view'),
+    summary: 'One request, and how it was decided',
+    params: PermissionParams,
+    response: PermissionInfo,
+  }),
+
+  decidePermission: route('POST /v1/sessions/{id}/permissions/{permission}', 'Permissions', {
+    auth: session('use'),
+    summary:
+      'Allow or deny what waits, or leave it to others; the first decision counts, a later one is ALREADY_RESOLVED',
+    audit: 'session.permission',
+    whileDraining: true,
+    params: PermissionParams,
+    body: z.discriminatedUnion('decision', [...PermissionDecision.options, Abstention]),
+    response: PermissionInfo,
+  }),
+
+  listRules: route('GET /v1/permission-rules', 'Permissions', {
+    auth: user(),
+    summary: 'What you have allowed for good: in each session where you prompt an agent or run code',
+    response: RuleList,
+  }),
+
+  addRule: route('POST /v1/permission-rules', 'Permissions', {
+    auth: user('use'),
+    summary: 'Allow a tool for good where its use fits a pattern',
+    audit: 'permission-rule.add',
+    body: NewRule,
+    response: PermissionRule,
+    status: 201,
+  }),
+
+  deleteRule: route('DELETE /v1/permission-rules/{rule}', 'Permissions', {
+    auth: user('use'),
+    summary: 'Allow it no longer',
+    audit: 'permission-rule.delete',
+    params: z.object({ rule: RuleId }),
+  }),
+
+  listSessionRules: route('GET /v1/sessions/{id}/permission-rules', 'Permissions', {
+    auth: session('view'),
+    summary: 'What is allowed in this session until it is deleted',
+    response: RuleList,
+  }),
+
+  deleteSessionRule: route('DELETE /v1/sessions/{id}/permission-rules/{rule}', 'Permissions', {
+    auth: session('use'),
+    summary: 'Allow it no longer in this session',
+    audit: 'session.permission-rule-delete',
+    params: z.object({ id: SessionId, rule: RuleId }),
+  }),
+};

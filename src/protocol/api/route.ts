@@ -1,119 +1,179 @@
-/** One route of the API: method, path, schemas and who may call it. Server, OpenAPI document and client read the same value. */
+/**
+ * One route of the API: method, path, schemas, who may call it and what the audit log calls it. Handlers, OpenAPI document and
+ * client read the same value. The wire is `z.input` of a schema, the domain is `z.output`: the client sends input and gets
+ * output, the handler gets output and returns input.
+ */
 
 import { z } from 'zod';
-import type { Right } from '../access-models.ts';
+import type { Right, Scope } from '../access-models.ts';
 import { describeIssues } from '../error-body.ts';
 import { SessionId } from '../session-info.ts';
 
-/**
- * Who may come in. `everybody`: without a token. `anybody`: with any valid one. `session`: with that right on the session
- * that the path names. `admin`: administrators.
- */
-type RouteAuth =
-  | { readonly kind: 'everybody' }
-  | { readonly kind: 'anybody' }
-  | { readonly kind: 'session'; readonly right: Right }
-  | { readonly kind: 'admin' };
+/** No token needed. */
+export interface PublicAuth {
+  readonly kind: 'public';
+}
 
-export const anyone = { kind: 'everybody' } as const;
-export const anyUser = { kind: 'anybody' } as const;
-export const adminOnly = { kind: 'admin' } as const;
-export const mayView = { kind: 'session', right: 'view' } as const;
-export const mayUse = { kind: 'session', right: 'use' } as const;
-export const mayManage = { kind: 'session', right: 'manage' } as const;
+/** Any user with a valid token or login, and with this scope if there is one. */
+export interface UserAuth {
+  readonly kind: 'user';
+  readonly scope: Scope | undefined;
+}
 
-type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
+/** Users with this right on the session that the path names, and with this scope if there is one. */
+export interface SessionAuth {
+  readonly kind: 'session';
+  readonly right: Right;
+  readonly scope: Scope | undefined;
+  /** Whether the server that gets the call becomes the owner of a session that has none. */
+  readonly claim: boolean;
+}
 
-export interface Route<Params = unknown, Query = unknown, Body = unknown, Result = unknown> {
+export type RouteAuth = PublicAuth | UserAuth | SessionAuth;
+
+export const anyone: PublicAuth = { kind: 'public' };
+
+export const user = (scope?: Scope): UserAuth => ({ kind: 'user', scope });
+
+export const session = (
+  right: Right,
+  { scope, claim = true }: { readonly scope?: Scope; readonly claim?: boolean } = {},
+): SessionAuth => ({ kind: 'session', right, scope, claim });
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+interface RouteSchemas {
+  readonly params: z.ZodType;
+  readonly query: z.ZodType;
+  readonly headers: z.ZodObject;
+  readonly body: z.ZodType;
+  readonly response: z.ZodType;
+}
+
+/** The name of a call in the audit log. A buffered entry is written soon after the response, the others before it. */
+export interface RouteAudit {
+  readonly name: string;
+  readonly buffered: boolean;
+}
+
+export interface Route<S extends RouteSchemas = RouteSchemas, A extends RouteAuth = RouteAuth> {
   readonly method: Method;
   /** Variable parts in braces: `/v1/sessions/{id}`. */
   readonly path: string;
   readonly tag: string;
   readonly summary: string;
-  readonly access: RouteAuth;
-  readonly params: z.ZodType<Params>;
-  readonly query: z.ZodType<Query>;
-  /** Headers that it heeds beside those of every request. */
-  readonly headers: z.ZodType;
-  readonly body: z.ZodType<Body>;
-  readonly result: z.ZodType<Result>;
-  /** Of an answer that is well: 204 has no body. */
+  readonly auth: A;
+  readonly params: S['params'];
+  readonly query: S['query'];
+  /** The headers that it reads, besides those of every request. */
+  readonly headers: S['headers'];
+  readonly body: S['body'];
+  readonly response: S['response'];
+  /** Of a successful response. 204 has no body. */
   readonly status: 200 | 201 | 204;
-  /** Media types beside JSON that the answer may have, or that it has alone where there is no `result`. */
-  readonly gives: readonly string[];
-  /** The media type of a body that is no JSON. */
-  readonly takes: string | undefined;
-  /** Whether it becomes a WebSocket. */
-  readonly socket: boolean;
-  /** What the audit log calls it: `session.execute`. What changes nothing has none. */
-  readonly audit: string | undefined;
-  /** Whether it is open while the server ends: reading is, and so is what helps running code to its end. */
+  /** One item of the response as a stream: a JSON line or a server-sent event, by `Accept`. */
+  readonly stream: z.ZodType | undefined;
+  /** Other media types that the response may have. */
+  readonly produces: readonly string[];
+  /** The media type of a body that is not JSON. */
+  readonly consumes: string | undefined;
+  /** The text frames of a WebSocket, if it becomes one. */
+  readonly socket: SocketFrames | undefined;
+  /** Undefined for calls that change nothing. */
+  readonly audit: RouteAudit | undefined;
+  /** Whether it is open during shutdown: reads are, and so are calls that help running code to its end. */
   readonly whileDraining: boolean;
 }
 
+interface SocketFrames {
+  /** What a client may send. */
+  readonly client: z.ZodType;
+  /** What the server sends. */
+  readonly server: z.ZodType;
+}
+
 const NoContent = z.undefined();
-const NoSchema = z.object({});
+const NoFields = z.object({});
 const SessionParams = z.object({ id: SessionId });
 
-type RouteSchemas = {
-  readonly params?: z.ZodType;
-  readonly query?: z.ZodType;
-  readonly body?: z.ZodType;
-  readonly result?: z.ZodType;
-};
-type SchemaOutput<G extends RouteSchemas, Name extends keyof RouteSchemas, Otherwise> =
-  G[Name] extends z.ZodType<infer T> ? T : Otherwise;
-
-interface RouteOptions {
+interface RouteOptions extends Partial<RouteSchemas> {
   readonly summary: string;
-  readonly headers?: z.ZodType;
-  readonly socket?: boolean;
-  readonly gives?: readonly string[];
-  readonly takes?: string;
+  readonly auth: RouteAuth;
   readonly status?: 200 | 201 | 204;
-  readonly audit?: string;
-  readonly whileStopping?: boolean;
+  readonly stream?: z.ZodType;
+  readonly produces?: readonly string[];
+  readonly consumes?: string;
+  readonly socket?: SocketFrames;
+  readonly audit?: string | RouteAudit;
+  readonly whileDraining?: boolean;
 }
 
-/** `what` is the method and the path: `get /v1/me`. */
-export function route<G extends RouteSchemas>(
+type SchemaOf<O, Name extends string, Default> = O extends { readonly [N in Name]: infer S extends z.ZodType }
+  ? S
+  : Default;
+
+/** `what` is the method and the path: `GET /v1/me`. */
+export function route<O extends RouteOptions>(
   what: `${Method} /${string}`,
   tag: string,
-  access: RouteAuth,
-  given: G & RouteOptions,
+  options: O,
 ): Route<
-  SchemaOutput<G, 'params', unknown>,
-  SchemaOutput<G, 'query', unknown>,
-  SchemaOutput<G, 'body', undefined>,
-  SchemaOutput<G, 'result', undefined>
-> {
-  const [method, path = ''] = what.split(' ');
-  const { summary, gives = [], takes, status = given.result || gives.length > 0 ? 200 : 204 } = given;
-  const { params = access.kind === 'session' ? SessionParams : NoSchema, query = NoSchema } = given;
-  const { body = NoContent, result = NoContent, audit, whileStopping = method === 'get' } = given;
-  const { headers = NoSchema, socket = false } = given;
-  const schemas = { params, query, headers, body, result };
-  // The types of the schemas are those that the signature names: each default stands for what is not given.
+  {
+    params: SchemaOf<O, 'params', O['auth'] extends SessionAuth ? typeof SessionParams : typeof NoFields>;
+    query: SchemaOf<O, 'query', typeof NoFields>;
+    headers: O extends { readonly headers: infer H extends z.ZodObject } ? H : typeof NoFields;
+    body: SchemaOf<O, 'body', typeof NoContent>;
+    response: SchemaOf<O, 'response', typeof NoContent>;
+  },
+  O['auth']
+>;
+export function route(what: `${Method} /${string}`, tag: string, options: RouteOptions): Route {
+  const { auth, summary, stream, produces = [], consumes, socket, audit } = options;
+  const { params = auth.kind === 'session' ? SessionParams : NoFields, query = NoFields, headers = NoFields } = options;
+  const { body = NoContent, response = NoContent } = options;
+  const [method, path = ''] = what.split(' ') as [Method, string];
+  const hasContent = options.response !== undefined || stream !== undefined || produces.length > 0;
+  const { status = hasContent ? 200 : 204, whileDraining = method === 'GET' } = options;
   return {
-    method,
-    path,
-    tag,
-    summary,
-    access,
-    status,
-    gives,
-    takes,
-    socket,
-    audit,
-    whileDraining: whileStopping,
-    ...schemas,
-  } as ReturnType<typeof route<G>>;
+    ...{ method, path, tag, summary, auth, params, query, headers, body, response },
+    ...{ status, stream, produces, consumes, socket, whileDraining },
+    audit: typeof audit === 'string' ? { name: audit, buffered: false } : audit,
+  };
 }
+
+export type RouteTable = Readonly<Record<string, Route>>;
+
+/** What a caller of a route may add to any request. */
+export interface RequestOptions {
+  /** A body that is not JSON. */
+  readonly bytes?: Uint8Array | AsyncIterable<Uint8Array> | undefined;
+  readonly accept?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Whether nothing has to be given. */
+export type IsOptional<T> = undefined extends T ? true : Record<string, never> extends T ? true : false;
+
+type Part<Name extends string, T> =
+  IsOptional<T> extends true ? { readonly [N in Name]?: T } : { readonly [N in Name]: T };
+
+/** What a client sends to a route. */
+export type RouteRequest<R extends Route> = Part<'params', z.input<R['params']>> &
+  Part<'query', z.input<R['query']>> &
+  Part<'headers', z.input<R['headers']>> &
+  Part<'body', z.input<R['body']>> &
+  RequestOptions;
+
+/** What a client gets from a route. */
+export type RouteResponse<R extends Route> = z.output<R['response']>;
+
+/** A whole number in a query, where everything is text. */
+export const queryInt = () => z.coerce.number<number>().int();
 
 const originals = new WeakMap<z.ZodType, z.ZodType>();
 
-/** Takes what the schema takes, and gives it as it was written. */
-export function validateOnly<S extends z.ZodType>(schema: S): z.ZodType<z.input<S>> {
+/** Takes what the schema takes, and returns it as it was written, without defaults. */
+export function validateOnly<S extends z.ZodType>(schema: S): z.ZodType<z.input<S>, z.input<S>> {
   const checked = z.custom<z.input<S>>().superRefine((value, context) => {
     const outcome = schema.safeParse(value);
     for (const { path, message } of outcome.error ? describeIssues(outcome.error) : []) {
@@ -124,7 +184,7 @@ export function validateOnly<S extends z.ZodType>(schema: S): z.ZodType<z.input<
   return checked;
 }
 
-/** The schema that tells what it takes, for a document. */
+/** The schema that describes what it takes, for a document. */
 export function schemaBehind(schema: z.ZodType): z.ZodType {
   return originals.get(schema) ?? schema;
 }

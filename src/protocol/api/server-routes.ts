@@ -2,53 +2,62 @@
 
 import { z } from 'zod';
 import { ServerEnd, ServerStatus, StopServer } from '../server-info.ts';
-import { adminOnly, anyone, anyUser, route } from './route.ts';
+import { anyone, route, user } from './route.ts';
 
-const serverTag = 'Server';
+export const serverRoutes = {
+  showHome: route('GET /', 'Server', {
+    auth: anyone,
+    summary: 'A page that says what this is',
+    produces: ['text/html'],
+  }),
 
-export const Home = route('get /', serverTag, anyone, {
-  summary: 'A page that says what this is',
-  gives: ['text/html'],
-});
+  getHealth: route('GET /health', 'Server', {
+    auth: anyone,
+    summary: 'Whether the server answers',
+    response: z.object({ status: z.literal('ok') }),
+  }),
 
-export const Health = route('get /health', serverTag, anyone, {
-  summary: 'Whether the server answers',
-  result: z.object({ status: z.literal('ok') }),
-});
+  getReady: route('GET /ready', 'Server', {
+    auth: user(),
+    summary: 'Whether it takes new work and reaches its storage',
+    response: z.object({ status: z.literal('ready') }),
+  }),
 
-export const Ready = route('get /ready', serverTag, anyUser, {
-  summary: 'Whether it takes new work and reaches its storage',
-  result: z.object({ status: z.literal('ready') }),
-});
+  getServer: route('GET /v1/server', 'Server', {
+    auth: user('admin'),
+    summary: 'How the server does',
+    response: ServerStatus,
+  }),
 
-export const GetServer = route('get /v1/server', serverTag, adminOnly, {
-  summary: 'How the server does',
-  result: ServerStatus,
-});
+  stopServer: route('POST /v1/server/stop', 'Server', {
+    auth: user('admin'),
+    summary: 'End the server in good order; again, with a shorter grace, to end it sooner',
+    audit: 'server.stop',
+    body: StopServer,
+    whileDraining: true,
+  }),
 
-export const StopServerRoute = route('post /v1/server/stop', serverTag, adminOnly, {
-  summary: 'End the server in good order; again, with a shorter grace, to end it sooner',
-  audit: 'server.stop',
-  body: StopServer,
-  whileStopping: true,
-});
+  getServerEnd: route('GET /v1/server/end', 'Server', {
+    auth: user('admin'),
+    summary: 'Wait until the server ends; it answers when everything is saved, or says what could not be',
+    response: ServerEnd,
+  }),
 
-export const GetServerEnd = route('get /v1/server/end', serverTag, adminOnly, {
-  summary: 'Wait until the server ends; it answers when everything is saved, or says what could not be',
-  result: ServerEnd,
-});
+  readMetrics: route('GET /metrics', 'Server', {
+    auth: user(),
+    summary: 'Numbers for Prometheus',
+    produces: ['text/plain'],
+  }),
 
-export const Metrics = route('get /metrics', serverTag, anyUser, {
-  summary: 'Numbers for Prometheus',
-  gives: ['text/plain'],
-});
+  readOpenApi: route('GET /openapi.json', 'Server', {
+    auth: user(),
+    summary: 'This document',
+    produces: ['application/json'],
+  }),
 
-export const OpenApi = route('get /openapi.json', serverTag, anyUser, {
-  summary: 'This document',
-  gives: ['application/json'],
-});
-
-export const Docs = route('get /docs', serverTag, anyUser, {
-  summary: 'This document, to be read',
-  gives: ['text/html'],
-});
+  showDocs: route('GET /docs', 'Server', {
+    auth: user(),
+    summary: 'This document, to be read',
+    produces: ['text/html'],
+  }),
+};

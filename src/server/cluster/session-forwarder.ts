@@ -5,8 +5,6 @@
 
 import { Agent, type IncomingMessage } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
-import type { Route } from '../../protocol/api/route.ts';
-import { GetSession } from '../../protocol/api/session-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/access-control.ts';
@@ -56,10 +54,10 @@ export class SessionForwarder implements Disposable {
     this.#monitor = new PeerMonitor({ isAlive: isThere, answers: (other, signal) => this.#answers(other, signal) });
   }
 
-  /** The response of the server that owns the session; undefined if this server is to answer. */
-  async forward(c: RequestContext, session: SessionInfo, endpoint: Route): Promise<Response | undefined> {
+  /** The response of the server that owns the session; undefined if this server is to answer. `claim`: it becomes the owner if there is none. */
+  async forward(c: RequestContext, session: SessionInfo, claim: boolean): Promise<Response | undefined> {
     if (c.get('forwardMark')) return undefined;
-    const target = await this.#find(session, endpoint);
+    const target = await this.#find(session, claim);
     if (!target) return undefined;
     const { upgrade } = c.env;
     return upgrade ? await this.#socket(c, target, upgrade) : await this.#request(c, target);
@@ -67,7 +65,7 @@ export class SessionForwarder implements Disposable {
 
   /** Deletes the session at its owner, as the principal of this request. False if this server is to do it. */
   async delete(c: RequestContext, session: SessionInfo): Promise<boolean> {
-    const target = c.get('forwardMark') ? undefined : await this.#find(session);
+    const target = c.get('forwardMark') ? undefined : await this.#find(session, true);
     if (!target) return false;
     const [method, path] = ['DELETE', `/v1/sessions/${session.id}`];
     const headers = await this.#headers(c, method, path);
@@ -94,9 +92,9 @@ export class SessionForwarder implements Disposable {
     return true;
   }
 
-  async #find(session: SessionInfo, endpoint?: Route): Promise<Target | undefined> {
+  async #find(session: SessionInfo, claim: boolean): Promise<Target | undefined> {
     const { host, peers } = this.#options;
-    const id = (await host.owningServer(session)) ?? (await this.#claim(session, endpoint));
+    const id = (await host.owningServer(session)) ?? (claim ? await this.#claim(session) : undefined);
     if (id === undefined) return undefined;
     // If a process that is no server owns it, this server answers with the error.
     const peer = await peers.find(id);
@@ -104,10 +102,8 @@ export class SessionForwarder implements Disposable {
   }
 
   /** The session has no owner: this server claims it before it reads the body. Another server may be faster. */
-  async #claim(session: SessionInfo, endpoint: Route | undefined): Promise<string | undefined> {
+  async #claim(session: SessionInfo): Promise<string | undefined> {
     const { host } = this.#options;
-    // Reading a session does not claim it.
-    if (endpoint === GetSession) return undefined;
     try {
       await host.open(session.id);
       return undefined;

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
 import { Hono } from 'hono';
+import { routes } from '../../protocol/api/routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FORWARD_HEADER, type ForwardSigner } from '../cluster/forward-mark.ts';
 import { SessionForwarder } from '../cluster/session-forwarder.ts';
@@ -11,14 +12,26 @@ import { HttpMetrics } from '../metrics.ts';
 import { isLoopback } from '../network-exposure.ts';
 import { Followers } from '../request-limits.ts';
 import { errorResponse, toCellaError } from './error-response.ts';
-import { addAccessRoutes, addCredentialRoutes } from './handlers/access-handlers.ts';
-import { addAgentRoutes, addPermissionRoutes, addProfileRoutes } from './handlers/agent-handlers.ts';
-import { addEventRoutes } from './handlers/event-handlers.ts';
-import { addExecutionRoutes, addMcpRoutes, addTerminalRoutes } from './handlers/execution-handlers.ts';
-import { addFileRoutes } from './handlers/file-handlers.ts';
-import { addNamespaceRoutes } from './handlers/namespace-handlers.ts';
-import { addServerRoutes, addSystemRoutes } from './handlers/server-handlers.ts';
-import { addSessionRoutes, addStateRoutes } from './handlers/session-handlers.ts';
+import {
+  auditHandlers,
+  credentialHandlers,
+  loginHandlers,
+  tokenHandlers,
+  userHandlers,
+} from './handlers/access-handlers.ts';
+import { agentHandlers, permissionHandlers, profileHandlers } from './handlers/agent-handlers.ts';
+import { eventHandlers } from './handlers/event-handlers.ts';
+import { executionHandlers, mcpHandlers, terminalHandlers } from './handlers/execution-handlers.ts';
+import { fileHandlers } from './handlers/file-handlers.ts';
+import {
+  artifactHandlers,
+  depsHandlers,
+  namespaceHandlers,
+  skillHandlers,
+  toolHandlers,
+} from './handlers/namespace-handlers.ts';
+import { serverHandlers } from './handlers/server-handlers.ts';
+import { sessionHandlers, stateHandlers } from './handlers/session-handlers.ts';
 import type { createNodeServer } from './node-adapter.ts';
 import { errorPage, wantsPage } from './pages.ts';
 import { RequestAudit } from './request-audit.ts';
@@ -49,7 +62,7 @@ export function buildApp(
   const sockets = { patienceMs, bufferBytes, ending };
   const forwarder = peers && new SessionForwarder({ peers, host, adminTokenPath, sockets });
   ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
-  const routes = new Router(app, {
+  const router = new Router(app, {
     access,
     requestAudit,
     host,
@@ -58,8 +71,7 @@ export function buildApp(
     forwarder,
   });
   const streams = { patienceMs, heartbeatMs, bufferBytes };
-  const service: ServerContext = {
-    routes,
+  const context: ServerContext = {
     access,
     models,
     host,
@@ -74,24 +86,36 @@ export function buildApp(
     membersMay,
     version,
     probe: options.probe,
+    control: options.control,
+    endpoints: options.endpoints,
+    requestAudit,
+    reserveBytes: (c) => router.reserveBytes(c),
     stopping,
     ending,
   };
-  addSessionRoutes(service);
-  addExecutionRoutes(service);
-  addEventRoutes(service);
-  addPermissionRoutes(service);
-  addStateRoutes(service);
-  addFileRoutes(service);
-  addTerminalRoutes(service);
-  addNamespaceRoutes(service);
-  if (options.endpoints) addMcpRoutes(service, options.endpoints);
-  addAgentRoutes(service);
-  addProfileRoutes(service);
-  addAccessRoutes(service);
-  addCredentialRoutes(service);
-  addServerRoutes(service, options.control);
-  addSystemRoutes(service);
+  router.register(routes, {
+    ...sessionHandlers(context),
+    ...stateHandlers(context),
+    ...executionHandlers(context),
+    ...eventHandlers(context),
+    ...terminalHandlers(context),
+    ...mcpHandlers(context),
+    ...agentHandlers(context),
+    ...profileHandlers(context),
+    ...permissionHandlers(context),
+    ...toolHandlers(context),
+    ...skillHandlers(context),
+    ...artifactHandlers(context),
+    ...depsHandlers(context),
+    ...namespaceHandlers(context),
+    ...fileHandlers(context),
+    ...loginHandlers(context),
+    ...userHandlers(context),
+    ...tokenHandlers(context),
+    ...auditHandlers(context),
+    ...credentialHandlers(context),
+    ...serverHandlers(context),
+  });
   return (request, bindings) => app.fetch(request, bindings);
 }
 

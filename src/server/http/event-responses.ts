@@ -104,9 +104,10 @@ export async function withProgress(
   work: DepsWork,
 ): Promise<DepsChange | Response> {
   const { signal } = context.req.raw;
-  if (negotiateFormat(context.req.header('accept')) !== 'ndjson') return await work({ signal });
+  const form = negotiateFormat(context.req.header('accept'));
+  if (form === 'json') return await work({ signal });
   return streamResponse((gone) => progressLines(work, AbortSignal.any([gone, signal])), {
-    form: 'ndjson',
+    form,
     ...streams,
     refusal: async () => undefined,
     onEnd: () => {},

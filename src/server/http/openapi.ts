@@ -1,8 +1,8 @@
 /** The OpenAPI document of the server, made from the same definitions that check its requests. */
 
 import { z } from 'zod';
-import { type Route, schemaBehind } from '../../protocol/api/route.ts';
-import { ErrorBody } from '../../protocol/error-body.ts';
+import { type Route, type RouteAuth, type RouteTable, schemaBehind } from '../../protocol/api/route.ts';
+import { ErrorBody, ErrorItem } from '../../protocol/error-body.ts';
 
 type JsonObject = Record<string, unknown>;
 
@@ -21,17 +21,19 @@ export interface Operation {
   readonly security: readonly JsonObject[];
   readonly parameters: readonly JsonObject[];
   readonly requestBody?: JsonObject;
+  /** The text frames of a WebSocket. */
+  readonly 'x-websocket'?: { readonly client: JsonObject; readonly server: JsonObject };
   readonly responses: Record<string, JsonObject>;
 }
 
 const DESCRIPTION =
-  'Sessions of Python kernels: run code, follow its events, go back in time, manage files and packages. See docs/server.md.';
+  'Sessions of Python kernels: run code, follow its events, go back in time, manage files and packages. See docs/http-api.md. A response as `application/x-ndjson` or `text/event-stream` is described by the schema of one item: a line, or the data of an event. `x-websocket` describes the text frames of a WebSocket.';
 
-export function openApiDocument(endpoints: readonly Route[], version: string): OpenApiDocument {
+export function openApiDocument(routes: RouteTable, version: string): OpenApiDocument {
   const schemas: JsonObject = {};
   const paths: OpenApiDocument['paths'] = {};
-  for (const endpoint of endpoints) {
-    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operationOf(endpoint, schemas) };
+  for (const route of Object.values(routes)) {
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operationOf(route, schemas) };
   }
   const securitySchemes = {
     token: { type: 'http', scheme: 'bearer', description: 'An API token: cella_…' },
@@ -41,25 +43,31 @@ export function openApiDocument(endpoints: readonly Route[], version: string): O
   return { openapi: '3.1.0', info, paths, components: { schemas, securitySchemes } };
 }
 
-function operationOf(endpoint: Route, schemas: JsonObject): Operation {
-  const { summary, tag, access, socket, params, query, headers } = endpoint;
-  const body = bodyOf(endpoint, schemas);
+function operationOf(route: Route, schemas: JsonObject): Operation {
+  const { summary, tag, auth, socket, params, query, headers } = route;
+  const body = bodyOf(route, schemas);
   return {
-    operationId: idOf(endpoint),
+    operationId: idOf(route),
     summary,
-    description: whoMay(endpoint),
+    description: whoMay(auth),
     tags: [tag],
-    security: access.kind === 'everybody' ? [] : [{ token: [] }, { cookie: [] }],
+    security: securityOf(auth),
     parameters: [
       ...parametersOf(params, 'path', schemas),
       ...parametersOf(query, 'query', schemas),
       ...parametersOf(headers, 'header', schemas),
     ],
     ...(body ? { requestBody: body } : {}),
+    ...(socket && {
+      'x-websocket': {
+        client: schemaOf(socket.client, 'input', schemas),
+        server: schemaOf(socket.server, 'output', schemas),
+      },
+    }),
     responses: {
       ...(socket
         ? { 101: { description: 'It is a WebSocket from here on.' } }
-        : { [endpoint.status]: { description: 'Done.', ...contentOf(endpoint, schemas) } }),
+        : { [route.status]: { description: 'Done.', ...contentOf(route, schemas) } }),
       default: {
         description: 'It failed.',
         content: { 'application/json': { schema: schemaOf(ErrorBody, 'output', schemas) } },
@@ -76,35 +84,52 @@ function idOf({ method, path }: Route): string {
     .replace('/v1/', '/')
     .replaceAll('{', 'by-')
     .split(/[^a-zA-Z]+/);
-  return [method, ...words.filter((word) => word !== '').map((word) => word[0]?.toUpperCase() + word.slice(1))].join(
-    '',
-  );
+  return [
+    method.toLowerCase(),
+    ...words.filter((word) => word !== '').map((word) => word[0]?.toUpperCase() + word.slice(1)),
+  ].join('');
 }
 
-function whoMay({ access }: Route): string {
-  switch (access.kind) {
-    case 'everybody':
+/** The scope stands where OpenAPI has the roles that a call needs. */
+function securityOf(auth: RouteAuth): JsonObject[] {
+  if (auth.kind === 'public') return [];
+  const scopes = auth.scope === undefined ? [] : [auth.scope];
+  return [{ token: scopes }, { cookie: scopes }];
+}
+
+function whoMay(auth: RouteAuth): string {
+  switch (auth.kind) {
+    case 'public':
       return 'Needs no token.';
-    case 'anybody':
-      return 'Needs a token.';
-    case 'admin':
-      return 'For administrators.';
-    case 'session':
-      return `Needs the right to ${access.right} the session.`;
+    case 'user':
+      if (auth.scope === undefined) return 'Needs a token.';
+      if (auth.scope === 'admin') return 'For administrators: needs a token with the scope `admin`.';
+      return `Needs a token with the scope \`${auth.scope}\`.`;
+    case 'session': {
+      const right = `Needs the right to ${auth.right} the session`;
+      return auth.scope === undefined ? `${right}.` : `${right}, and a token with the scope \`${auth.scope}\`.`;
+    }
   }
 }
 
-function bodyOf({ body, takes }: Route, schemas: JsonObject): JsonObject | undefined {
-  if (takes !== undefined) return { required: true, content: { [takes]: { schema: {} } } };
+function bodyOf({ body, consumes }: Route, schemas: JsonObject): JsonObject | undefined {
+  if (consumes !== undefined) return { required: true, content: { [consumes]: { schema: {} } } };
   if (isNothing(body)) return undefined;
   const required = !body.safeParse(undefined).success;
   return { required, content: { 'application/json': { schema: schemaOf(body, 'input', schemas) } } };
 }
 
-function contentOf({ result, gives }: Route, schemas: JsonObject): JsonObject {
-  const json = isNothing(result) ? [] : [['application/json', { schema: schemaOf(result, 'output', schemas) }]];
-  const others = gives.map((type) => [type, { schema: {} }]);
-  return json.length + others.length === 0 ? {} : { content: Object.fromEntries([...json, ...others]) };
+/** The schema is that of one line, or of the data of one server-sent event. */
+const STREAM_TYPES = ['application/x-ndjson', 'text/event-stream'];
+
+function contentOf({ response, stream, produces }: Route, schemas: JsonObject): JsonObject {
+  const json = isNothing(response) ? [] : [['application/json', { schema: schemaOf(response, 'output', schemas) }]];
+  const item = stream && {
+    schema: { anyOf: [schemaOf(stream, 'output', schemas), schemaOf(ErrorItem, 'output', schemas)] },
+  };
+  const streamed = item ? STREAM_TYPES.map((type) => [type, item]) : [];
+  const content = [...json, ...streamed, ...produces.map((type) => [type, { schema: {} }])];
+  return content.length === 0 ? {} : { content: Object.fromEntries(content) };
 }
 
 function parametersOf(schema: z.ZodType, place: 'path' | 'query' | 'header', schemas: JsonObject): JsonObject[] {

@@ -139,7 +139,7 @@ export function docsPage(document: OpenApiDocument): string {
   return pageOf(
     `${title} API`,
     `<h1>${html(title)} <small>${html(version)}</small></h1>
-<p>${html(description)} The document itself: <a href="/openapi.json">/openapi.json</a>.</p>
+<p>${prose(description)} The document itself: <a href="/openapi.json">/openapi.json</a>.</p>
 ${groups.join('\n')}
 <h2>Schemas</h2>${schemas.join('\n')}`,
     DOCS_STYLE,
@@ -153,9 +153,10 @@ function operationHtml(method: string, path: string, operation: Operation): stri
   );
   const answers = Object.entries(operation.responses).filter(([status]) => status !== 'default');
   return `<details><summary><code><span class="method">${html(method.toUpperCase())}</span> ${html(path)}</code> ${html(operation.summary)}</summary>
-<p>${html(operation.description)}</p>
+<p>${prose(operation.description)}</p>
 ${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}
 ${operation.requestBody ? `<h4>Body</h4>${jsonHtml(operation.requestBody.content)}` : ''}
+${operation['x-websocket'] ? `<h4>Frames</h4>${jsonHtml(operation['x-websocket'])}` : ''}
 ${answers.map(([status, answer]) => `<h4>Answer ${html(status)}</h4>${answer.content ? jsonHtml(answer.content) : html(answer.description)}`).join('')}
 </details>`;
 }

@@ -1,6 +1,7 @@
 /** Writes requests to the audit log: who, what, which session, from where, and how it ended. */
 
 import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
+import type { RouteAudit } from '../../protocol/api/route.ts';
 import type { ErrorCode } from '../../protocol/errors.ts';
 import { type AuditLog, authMethodText, type Refusal } from '../access/audit-log.ts';
 import { toCellaError } from './error-response.ts';
@@ -10,8 +11,6 @@ export type AuditTarget = Pick<AuditEntry, 'session' | 'target'>;
 type RefusedTarget = AuditTarget &
   Pick<Refusal, 'code' | 'detail' | 'outcome'> & { readonly action?: string | undefined };
 
-/** Of these the event log tells who did them, and their callers wait for milliseconds. */
-const HOT = new Set(['session.execute', 'session.input', 'session.interrupt']);
 /** What an error says by its code, where it does not name a kind itself: `details.refused`. */
 const KINDS: Partial<Record<ErrorCode, RefusalKind>> = {
   UNAUTHENTICATED: 'token',
@@ -38,22 +37,22 @@ export class RequestAudit {
     this.#audit = audit;
   }
 
-  async done(c: RequestContext, action: string | undefined, about: AuditTarget): Promise<void> {
+  async done(c: RequestContext, audit: RouteAudit | undefined, about: AuditTarget): Promise<void> {
     // Whoever has answered it has written it down.
     if (c.get('forwarded')) return;
-    if (action === undefined) return;
-    await this.#write(c, { ...this.#lineOf(c, about), action, outcome: 'ok' });
+    if (audit) await this.#write(c, audit, { ...this.#lineOf(c, about), outcome: 'ok' });
   }
 
-  async failed(c: RequestContext, action: string | undefined, about: AuditTarget, error: unknown): Promise<void> {
+  async failed(c: RequestContext, audit: RouteAudit | undefined, about: AuditTarget, error: unknown): Promise<void> {
+    const action = audit?.name;
     const { code, details } = toCellaError(error, c.get('requestId'));
     const byCode = KINDS[code];
     const refused = RefusalKind.safeParse(details.refused).data ?? (byCode && action === 'login' ? 'login' : byCode);
     // Whoever is refused must not be able to fill the log.
     if (refused) return this.refused(c, refused, { ...about, action, code });
-    if (action === undefined || !c.get('principal')) return;
+    if (!audit || !c.get('principal')) return;
     if (INVALID.has(code)) return this.refused(c, 'invalid', { ...about, action, code, outcome: 'failed' });
-    await this.#write(c, { ...this.#lineOf(c, about), action, outcome: 'failed', code });
+    await this.#write(c, audit, { ...this.#lineOf(c, about), outcome: 'failed', code });
   }
 
   /** Reads have no name in the log; where they are refused, their route is it. */
@@ -65,13 +64,13 @@ export class RequestAudit {
   /** Of what is still under way. */
   async settled(
     c: RequestContext,
-    action: string | undefined,
+    audit: RouteAudit | undefined,
     about: AuditTarget,
     work: Promise<unknown>,
   ): Promise<void> {
     await work.then(
-      () => this.done(c, action, about),
-      (error) => this.failed(c, action, about, error),
+      () => this.done(c, audit, about),
+      (error) => this.failed(c, audit, about, error),
     );
   }
 
@@ -85,11 +84,15 @@ export class RequestAudit {
     return { ...who, from: clientAddress(c), ...about };
   }
 
-  async #write(c: RequestContext, line: AuditEntry): Promise<void> {
-    const { action } = line;
-    const written = (HOT.has(action) ? this.#audit.appendSoon(line) : this.#audit.append(line)).catch((error) =>
+  async #write(
+    c: RequestContext,
+    { name: action, buffered }: RouteAudit,
+    line: Omit<AuditEntry, 'action'>,
+  ): Promise<void> {
+    const entry = { ...line, action };
+    const written = (buffered ? this.#audit.appendSoon(entry) : this.#audit.append(entry)).catch((error) =>
       c.get('log').error({ err: error, action }, 'the audit log could not be written'),
     );
-    if (!HOT.has(action)) await written;
+    if (!buffered) await written;
   }
 }

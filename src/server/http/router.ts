@@ -1,16 +1,16 @@
 /**
- * Adds endpoints to the app. Each request goes through the same steps: authenticate, authorize, forward to the owner, parse,
- * run the handler, audit. An endpoint that does not say who may call it does not compile.
+ * Adds the routes of a table to the app. Each request goes through the same steps: authenticate, find the session, check right
+ * and scope, forward to the owner, parse, run the handler, audit. So an error is 401 before 404, 403 and 400, in that order.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Hono } from 'hono';
+import type { z } from 'zod';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access-models.ts';
-import type { Route } from '../../protocol/api/route.ts';
+import type { Route, RouteTable, SessionAuth } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { IdempotencyKey } from '../../protocol/execution-events.ts';
 import { parseOrThrow } from '../../protocol/parse.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
@@ -50,13 +50,28 @@ export interface RouterOptions {
   readonly forwarder?: Pick<SessionForwarder, 'forward'> | undefined;
 }
 
-export interface Call<Params, Query, Body> {
-  readonly params: Params;
-  readonly query: Query;
-  readonly body: Body;
-  readonly principal: Principal;
+/** What a handler is called with. */
+export type Call<R extends Route = Route> = RouteCall<R> &
+  (R['auth'] extends { kind: 'public' } ? unknown : UserCall) &
+  (R['auth'] extends SessionAuth ? SessionCall : unknown);
+
+interface RouteCall<R extends Route> {
+  readonly params: z.output<R['params']>;
+  readonly query: z.output<R['query']>;
+  readonly headers: z.output<R['headers']>;
+  readonly body: z.output<R['body']>;
   readonly context: RequestContext;
   readonly auditTarget: SetAuditTarget;
+}
+
+interface UserCall {
+  readonly principal: Principal;
+}
+
+/** Of a route of the session that the path names. */
+interface SessionCall {
+  readonly info: SessionInfo;
+  readonly reauthorize: Reauthorize;
 }
 
 /** Sets the target of the audit entry if the path does not name it, and the outcome if it is known only later. */
@@ -65,16 +80,17 @@ type SetAuditTarget = (more: AuditTarget, outcome?: Promise<unknown>) => void;
 /** Authorizes again, for long-lived connections. Fails if the token is no longer valid or the right is gone. */
 export type Reauthorize = (right?: Right) => Promise<Principal>;
 
-export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Body> {
-  readonly info: SessionInfo;
-  readonly reauthorize: Reauthorize;
-}
+type Answer<R extends Route> = R['response'] extends z.ZodUndefined
+  ? Promise<void> | Promise<Response> | Promise<Response | undefined>
+  : Promise<z.input<R['response']> | Response>;
 
-type Handler<C, Result> = (call: C) => Promise<Result | Response>;
+/** One handler for each route of a table. A missing one does not compile. */
+export type Handlers<T extends RouteTable> = { readonly [N in keyof T]: (call: Call<T[N]>) => Answer<T[N]> };
+
+/** As the router calls it, with the parts that its route names. */
+type AnyHandler = (call: never) => Promise<unknown>;
 
 export class Router {
-  readonly endpoints: Route[] = [];
-  readonly requestAudit: RequestAudit;
   readonly #app: Hono<RequestEnv>;
   readonly #parts: RouterOptions;
   /** Of bodies that are being read and messages that have not come to their end, by user. */
@@ -86,60 +102,22 @@ export class Router {
     this.#app = app;
     this.#held = new ByteBudget(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
-    this.requestAudit = parts.requestAudit;
   }
 
-  /** For endpoints that need no token. */
-  open<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<Omit<Call<P, Q, B>, 'principal'>, R>): void {
-    expectAccess(endpoint, 'everybody');
-    this.#put(endpoint, async (c, auditTarget) =>
-      handle({ ...(await this.#read(endpoint, c)), context: c, auditTarget }),
-    );
+  register<T extends RouteTable>(routes: T, handlers: Handlers<T>): void;
+  register(routes: RouteTable, handlers: Readonly<Record<string, AnyHandler>>): void {
+    for (const [name, route] of Object.entries(routes)) {
+      const handle = handlers[name];
+      if (!handle) throw new Error(`${name} has no handler`);
+      this.#add(route, handle);
+    }
   }
 
-  add<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<Call<P, Q, B>, R>): void {
-    expectAccess(endpoint, 'anybody', 'admin');
-    this.#put(endpoint, async (c, auditTarget) => {
-      const principal = await this.#enter(c);
-      if (endpoint.access.kind === 'admin') requireScope(principal, 'admin');
-      return await workFor(principal, c, async () =>
-        handle({ ...(await this.#read(endpoint, c)), principal, context: c, auditTarget }),
-      );
-    });
-  }
-
-  /** For endpoints of the session that the path names. */
-  session<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<SessionCall<P, Q, B>, R>): void {
-    const { access } = endpoint;
-    if (access.kind !== 'session') throw new Error(`${endpoint.path} is no route of a session`);
-    this.#put(endpoint, async (c, auditTarget) => {
-      const principal = await this.#enter(c);
-      const id = c.req.param('id') ?? '';
-      auditTarget({ session: id.slice(0, 100) });
-      const look = async (as: Principal, right: Right) => {
-        const info = await this.#find(id);
-        requireRight(as, info, right);
-        return info;
-      };
-      const info = await look(principal, access.right);
-      const answered = await this.#parts.forwarder?.forward(c, info, endpoint);
-      if (answered) return answered;
-      const reauthorize: Reauthorize = async (right = access.right) => {
-        const again = await authenticate(c, this.#parts.access);
-        await look(again, right);
-        return again;
-      };
-      return await workFor(principal, c, async () =>
-        handle({ ...(await this.#read(endpoint, c)), principal, context: c, auditTarget, info, reauthorize }),
-      );
-    });
-  }
-
-  #put(endpoint: Route, answer: (c: RequestContext, auditTarget: SetAuditTarget) => Promise<unknown>): void {
-    this.endpoints.push(endpoint);
-    const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
-    this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
-      c.set('route', endpoint.path);
+  #add(route: Route, handle: AnyHandler): void {
+    const { requestAudit, stopping } = this.#parts;
+    const path = route.path.replaceAll(/\{(\w+)\}/g, ':$1');
+    this.#app.on(route.method, path, async (c) => {
+      c.set('route', route.path);
       let audited: AuditTarget = {};
       let later: Promise<unknown> | undefined;
       const auditTarget: SetAuditTarget = (more, outcome) => {
@@ -147,33 +125,66 @@ export class Router {
         later = outcome ?? later;
       };
       try {
-        if (this.#parts.stopping() && !endpoint.whileDraining) throw drainingError();
-        const result = await answer(c, auditTarget);
-        if (later) void this.requestAudit.settled(c, endpoint.audit, audited, later);
-        else await this.requestAudit.done(c, endpoint.audit, audited);
-        return await respond(result, endpoint.status);
+        if (stopping() && !route.whileDraining) throw drainingError();
+        const result = await this.#answer(route, c, auditTarget, handle);
+        if (later) void requestAudit.settled(c, route.audit, audited, later);
+        else await requestAudit.done(c, route.audit, audited);
+        return await respond(result, route.status);
       } catch (error) {
-        await this.requestAudit.failed(c, endpoint.audit, audited, error);
+        await requestAudit.failed(c, route.audit, audited, error);
         await this.#slowDown(c.get('principal'), error);
         throw error;
       }
     });
   }
 
+  async #answer(route: Route, c: RequestContext, auditTarget: SetAuditTarget, handle: AnyHandler): Promise<unknown> {
+    const { auth } = route;
+    const work = async (more: object) => {
+      const call = { ...(await this.#read(route, c)), context: c, auditTarget, ...more };
+      // The table pairs each handler with its route, whose schemas made this call.
+      return await handle(call as never);
+    };
+    if (auth.kind === 'public') return await work({});
+    const principal = await this.#enter(c);
+    const session = auth.kind === 'session' ? await this.#enterSession(c, auth, principal, auditTarget) : undefined;
+    if (auth.scope !== undefined) requireScope(principal, auth.scope);
+    // Before a byte of the body is read: that is for the owner.
+    const answered = session && (await this.#parts.forwarder?.forward(c, session.info, session.claim));
+    if (answered) return answered;
+    return await workFor(principal, c, () => work({ principal, ...session }));
+  }
+
+  async #enterSession(c: RequestContext, auth: SessionAuth, principal: Principal, auditTarget: SetAuditTarget) {
+    const id = c.req.param('id') ?? '';
+    auditTarget({ session: id.slice(0, 100) });
+    const authorize = async (as: Principal, right: Right) => {
+      const info = await this.#find(id);
+      requireRight(as, info, right);
+      return info;
+    };
+    const reauthorize: Reauthorize = async (right = auth.right) => {
+      const again = await authenticate(c, this.#parts.access);
+      await authorize(again, right);
+      return again;
+    };
+    return { info: await authorize(principal, auth.right), reauthorize, claim: auth.claim };
+  }
+
   async #enter(c: RequestContext): Promise<Principal> {
     const { access } = this.#parts;
     const principal = await authenticate(c, access);
     c.set('principal', principal);
-    if (c.env.upgrade) c.env.upgrade.room = () => this.room(c);
+    if (c.env.upgrade) c.env.upgrade.room = () => this.reserveBytes(c);
     // A forwarded request was counted by the server that forwarded it.
     if (!c.get('forwardMark')) admitRequest(access, principal);
     return principal;
   }
 
   /** For the body of this request, until it is read; for the messages of this WebSocket, until it is closed. */
-  room(c: RequestContext): ByteReservation {
+  reserveBytes(c: RequestContext): ByteReservation {
     const principal = c.get('principal');
-    // Endpoints without a token take no body.
+    // Routes without a token take no body.
     const hold = this.#held.reserve(principal?.userId ?? '');
     // A forwarded request was counted by the server that forwarded it.
     return principal && !c.get('forwardMark')
@@ -194,9 +205,9 @@ export class Router {
     await delay(at - now);
   }
 
-  #read<P, Q, B>(endpoint: Route<P, Q, B>, c: RequestContext) {
+  #read(route: Route, c: RequestContext) {
     const { bodyLimitBytes } = this.#parts;
-    return readRequest(endpoint, c, { limitBytes: bodyLimitBytes, room: () => this.room(c) });
+    return readRequest(route, c, { limitBytes: bodyLimitBytes, room: () => this.reserveBytes(c) });
   }
 
   /** A session that the principal may not see looks as if it did not exist. */
@@ -237,11 +248,6 @@ function counted(hold: ByteReservation, admit: (requests: number) => void): Byte
   return { resize: be, add: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
 }
 
-/** A route that is added in the wrong way is a bug, and keeps the server from starting. */
-function expectAccess({ path, access }: Route, ...kinds: Route['access']['kind'][]): void {
-  if (!kinds.includes(access.kind)) throw new Error(`${path} is for ${access.kind}`);
-}
-
 /** Long work of one user takes turns with that of others, including later work of a WebSocket. */
 async function workFor<R>({ userId }: Principal, { env }: RequestContext, work: () => Promise<R>): Promise<R> {
   return await onBehalfOf(userId, async () => {
@@ -251,16 +257,17 @@ async function workFor<R>({ userId }: Principal, { env }: RequestContext, work: 
   });
 }
 
-export async function readRequest<P, Q, B>(
-  { params, query, body, takes }: Route<P, Q, B>,
+export async function readRequest(
+  { params, query, headers, body, consumes }: Route,
   c: RequestContext,
   { limitBytes, room }: { readonly limitBytes: number; readonly room: () => ByteReservation },
 ) {
-  using hold = takes === undefined && mayHaveBody(c) ? room() : undefined;
+  using hold = consumes === undefined && mayHaveBody(c) ? room() : undefined;
   const given = hold && (await readJson(c.req.raw, limitBytes, hold));
   return {
     params: parsePart(params, c.req.param()),
     query: parsePart(query, queryOf(c)),
+    headers: parsePart(headers, headersOf(c, Object.keys(headers.shape))),
     body: parsePart(body, withFewNames(given)),
   };
 }
@@ -287,7 +294,7 @@ function withFewNames(body: unknown): unknown {
   return body;
 }
 
-function parsePart<T>(schema: Route<T>['params'], value: unknown): T {
+function parsePart(schema: z.ZodType, value: unknown): unknown {
   return parseOrThrow(schema, value, invalidRequest);
 }
 
@@ -297,12 +304,11 @@ function queryOf(c: RequestContext): Record<string, string | string[]> {
   return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));
 }
 
-function mayHaveBody(c: RequestContext): boolean {
-  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
+/** Those that the route names; others are not looked at. */
+function headersOf(c: RequestContext, names: readonly string[]): Record<string, string | undefined> {
+  return Object.fromEntries(names.map((name) => [name, c.req.header(name)]));
 }
 
-export function idempotencyKeyOf(context: RequestContext): string | undefined {
-  const given = context.req.header('idempotency-key');
-  if (given === undefined) return undefined;
-  return parseOrThrow(IdempotencyKey, given, invalidRequest);
+function mayHaveBody(c: RequestContext): boolean {
+  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
 }

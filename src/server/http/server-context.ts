@@ -13,11 +13,12 @@ import type { McpEndpoints } from '../mcp-endpoints.ts';
 import type { AgentMetrics, HttpMetrics } from '../metrics.ts';
 import type { KernelQuota } from '../quotas/kernel-quota.ts';
 import type { StorageQuota } from '../quotas/storage-quota.ts';
-import type { Followers } from '../request-limits.ts';
+import type { ByteReservation, Followers } from '../request-limits.ts';
 import type { SessionManager } from '../sessions/session-types.ts';
 import type { StorageProbe } from '../storage-probe.ts';
 import type { AgentProfiles } from '../turns/agent-profiles.ts';
-import type { Router } from './router.ts';
+import type { RequestAudit } from './request-audit.ts';
+import type { RequestContext } from './request-context.ts';
 
 export interface StreamLimits {
   /** How long a client may take to read what it was sent. */
@@ -40,7 +41,6 @@ export interface ServerControl {
 }
 
 export interface ServerContext {
-  readonly routes: Router;
   readonly access: AccessControl;
   readonly models: ModelService;
   readonly host: SessionManager;
@@ -63,6 +63,12 @@ export interface ServerContext {
   readonly version: string;
   /** Whether writes to storage succeed. */
   readonly probe: StorageProbe;
+  readonly control: ServerControl;
+  /** Undefined if sessions are no MCP servers here. */
+  readonly endpoints: McpEndpoints | undefined;
+  readonly requestAudit: RequestAudit;
+  /** Counts what the body of this request holds in memory. */
+  readonly reserveBytes: (context: RequestContext) => ByteReservation;
 }
 
 export interface HttpServerOptions {

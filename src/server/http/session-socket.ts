@@ -8,6 +8,8 @@
 
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
+import type { RouteAudit } from '../../protocol/api/route.ts';
+import { frameRoutes } from '../../protocol/api/routes.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/authorization.ts';
 import type { Logger } from '../logger.ts';
@@ -29,7 +31,7 @@ export interface SessionSocketOptions {
   readonly attends: boolean;
   readonly reauthorize: Reauthorize;
   /** Writes into the audit log what it asked for, and what came of it. */
-  readonly audit: (action: string, outcome: Promise<unknown>) => void;
+  readonly audit: (entry: RouteAudit | undefined, outcome: Promise<unknown>) => void;
   /** Told when it has gone. */
   readonly left: () => void;
   readonly log: Logger;
@@ -123,7 +125,7 @@ export class SessionSocket {
     if (frame.type === 'ping') return {};
     const work = this.#work(frame);
     this.#options.audit(
-      actions[frame.type],
+      frameRoutes[frame.type].audit,
       work.then(({ outcome }) => outcome),
     );
     return (await work).reply;
@@ -131,7 +133,7 @@ export class SessionSocket {
 
   async #work(frame: Exclude<ClientFrame, { type: 'ping' }>): Promise<FrameOutcome> {
     const { service, session, reauthorize } = this.#options;
-    const principal = await reauthorize('use');
+    const principal = await reauthorize(frameRoutes[frame.type].auth.right);
     const { userId: by } = principal;
     admitRequest(service.access, principal);
     switch (frame.type) {
@@ -162,14 +164,6 @@ interface FrameOutcome {
   readonly reply?: unknown;
   readonly outcome?: Promise<unknown>;
 }
-
-const actions = {
-  execute: 'session.execute',
-  interrupt: 'session.interrupt',
-  input: 'session.input',
-  cancel_input: 'session.input',
-  permission: 'session.permission',
-} as const;
 
 const closeReasons: Partial<Record<string, readonly [number, string]>> = {
   SERVER_STOPPING: [CloseCode.stopping, 'the server is ending'],

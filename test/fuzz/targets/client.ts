@@ -1,6 +1,5 @@
 /** What a client sends. */
 
-import { readdirSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import type { Route as ApiRoute } from '../../../src/protocol/api/route.ts';
 import type { RequestContext } from '../../../src/server/http/request-context.ts';
@@ -98,7 +97,6 @@ export async function bodies(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { hostProblem, originProblem } = await import('../../../src/server/http/app.ts');
   const { readRequest: partsOf } = await import('../../../src/server/http/router.ts');
-  const { idempotencyKeyOf } = await import('../../../src/server/http/router.ts');
   const { parseSessionToken } = await import('../../../src/server/access/secrets.ts');
   const { parseToken } = await import('../../../src/server/access/secrets.ts');
   const { ForwardSigner } = await import('../../../src/server/cluster/forward-mark.ts');
@@ -116,10 +114,9 @@ export async function bodies(): Promise<Target> {
       { file: 'server/http/app.ts', functions: ['hostProblem', 'originProblem', 'nameOf'] },
       {
         file: 'server/http/router.ts',
-        functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf', 'mayHaveBody'],
+        functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf', 'headersOf', 'mayHaveBody'],
       },
       { file: 'server/http/bodies.ts', functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge'] },
-      { file: 'server/http/router.ts', functions: ['idempotencyKeyOf'] },
       { file: 'server/access/secrets.ts', functions: ['parse'] },
       { file: 'server/cluster/forward-mark.ts' },
       { file: 'environments/files/glob.ts' },
@@ -174,8 +171,7 @@ export async function bodies(): Promise<Target> {
       const context = contextOf(request, { path, query, body });
       try {
         TerminalClientFrame.safeParse(tryJson(body));
-        idempotencyKeyOf(context.c);
-        const found = routes.find(({ method, shape }) => method === request.method?.toLowerCase() && shape.test(path));
+        const found = routes.find(({ method, shape }) => method === request.method && shape.test(path));
         if (found) {
           context.named = found.shape.exec(path)?.groups ?? {};
           await partsOf(found.endpoint, context.c, rules);
@@ -207,18 +203,12 @@ interface Route {
   readonly endpoint: ApiRoute;
 }
 
-/** All that the protocol has, whatever file it is in. */
 async function endpoints(): Promise<Route[]> {
-  const folder = new URL('../../../src/protocol/api/', import.meta.url);
-  const names = readdirSync(folder).filter((name) => name.endsWith('-routes.ts'));
-  const modules = await Promise.all(names.map((name) => import(new URL(name, folder).href)));
-  return modules
-    .flatMap((module) => Object.values(module))
-    .filter((value): value is ApiRoute => 'path' in Object(value) && 'access' in Object(value))
-    .map((endpoint) => {
-      const pattern = endpoint.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)');
-      return { method: endpoint.method, shape: new RegExp(`^${pattern}$`), endpoint };
-    });
+  const { routes } = await import('../../../src/protocol/api/routes.ts');
+  return Object.values(routes).map((endpoint) => {
+    const pattern = endpoint.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)');
+    return { method: endpoint.method, shape: new RegExp(`^${pattern}$`), endpoint };
+  });
 }
 
 /** As much of a request's context as is read of it. */
@@ -232,7 +222,7 @@ function contextOf(
     if (all) all.push(value);
     else Object.defineProperty(queries, name, { value: [value], enumerable: true, configurable: true });
   }
-  const header = (name: string) => request.headers[name] as string | undefined;
+  const header = (name: string) => request.headers[name.toLowerCase()] as string | undefined;
   const raw = {
     headers: { get: (name: string) => header(name) ?? null, has: (name: string) => header(name) !== undefined },
     arrayBuffer: async () => Uint8Array.from(body).buffer,

@@ -1,30 +1,25 @@
 /** Every route of a server's own document, tried by everybody who might: what each gets is what the document says. */
 
 import { randomBytes } from 'node:crypto';
-import type { OpenApiDocument } from '../../../src/server/http/openapi.ts';
+import type { OpenApiDocument, Operation } from '../../../src/server/http/openapi.ts';
 
 const rights = ['view', 'use', 'manage'] as const;
 type Right = (typeof rights)[number];
+const roleScopes = { viewer: ['view', 'tokens'], member: ['view', 'use', 'manage', 'tokens'] };
 
 interface Who {
   readonly name: string;
   readonly token: string | null;
-  /** Whether the token is good. */
-  readonly known: boolean;
+  /** Undefined if the token is not good. */
+  readonly role?: keyof typeof roleScopes;
   /** On the session that is asked for. */
   readonly right?: Right | undefined;
 }
 
 /** What else they would do is done: the session would be gone for the others. */
 const SPARED = new Set(['delete /v1/sessions/{id}']);
-/** Beside the right, these need more: the scope of an administrator, or to be the owner, or the user. */
-const MORE = new Set([
-  'post /v1/sessions/{id}/tools',
-  'delete /v1/sessions/{id}/tools/{name}',
-  'post /v1/sessions/{id}/confirm',
-  'get /v1/users/{user}',
-  'delete /v1/users/{user}/logins',
-]);
+/** Beside the right, these need more: to be the owner, or the user. */
+const MORE = new Set(['post /v1/sessions/{id}/confirm', 'get /v1/users/{user}', 'delete /v1/users/{user}/logins']);
 
 export interface Tried {
   readonly calls: number;
@@ -56,31 +51,31 @@ export async function tryRoutesByRole(url: string, adminToken: string): Promise<
   const owner = await user('owner', 'member');
   const sharedWith = rights.map((right) => ({ user: `member-${right}-${made}`, right }));
   const everyone: Who[] = [
-    { name: 'nobody', token: null, known: false },
-    { name: 'an expired token', token: await user('late', 'member', { expiresInMs: 1 }), known: false },
-    { name: 'an agent’s session token', token: `cst_${'a'.repeat(16)}_${'A'.repeat(43)}`, known: false },
-    { name: 'a viewer without a share', token: await user('viewer', 'viewer'), known: true },
-    { name: 'a viewer with all rights', token: await user('onlooker', 'viewer'), known: true, right: 'view' },
-    { name: 'a member without a share', token: await user('member', 'member'), known: true },
+    { name: 'nobody', token: null },
+    { name: 'an expired token', token: await user('late', 'member', { expiresInMs: 1 }) },
+    { name: 'an agent’s session token', token: `cst_${'a'.repeat(16)}_${'A'.repeat(43)}` },
+    { name: 'a viewer without a share', token: await user('viewer', 'viewer'), role: 'viewer' },
+    { name: 'a viewer with all rights', token: await user('onlooker', 'viewer'), role: 'viewer', right: 'view' },
+    { name: 'a member without a share', token: await user('member', 'member'), role: 'member' },
   ];
   for (const right of rights) {
     const token = await user(`member-${right}`, 'member');
-    everyone.push({ name: `a member who may ${right}`, token, known: true, right });
+    everyone.push({ name: `a member who may ${right}`, token, role: 'member', right });
   }
   // What a share gives is bounded by the role: a viewer who may manage may still only look.
   const shares = [...sharedWith, { user: `onlooker-${made}`, right: 'manage' }];
   const { json: session } = await ask('POST /v1/sessions', owner, { agentKey: `roles ${made}`, shares });
   const { json: document } = await ask('GET /openapi.json', adminToken);
   const routes = Object.entries((document as OpenApiDocument).paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, { description }]) => ({ method, path, description })),
+    Object.entries(methods).map(([method, operation]) => ({ method, path, ...operation })),
   );
   const wrong: string[] = [];
   let calls = 0;
-  for (const { method, path, description } of routes) {
+  for (const { method, path, description, security } of routes) {
     const what = `${method} ${path}`;
     const real = path.replace('{id}', String(session.id)).replaceAll(/\{\w+\}/g, 'some-name');
     for (const who of everyone) {
-      const expected = expectedOf(description, who);
+      const expected = expectedOf({ description, security }, who);
       if (expected === 'let in' && SPARED.has(what)) continue;
       const body = method === 'get' || method === 'delete' ? undefined : {};
       const { status, json } = await ask(`${method.toUpperCase()} ${real}`, who.token, body);
@@ -96,15 +91,19 @@ export async function tryRoutesByRole(url: string, adminToken: string): Promise<
 
 type Outcome = 'let in' | 'closed' | 'forbidden' | 'hidden';
 
-function expectedOf(description: string, { known, right }: Who): Outcome {
+function expectedOf({ description, security }: Pick<Operation, 'description' | 'security'>, who: Who): Outcome {
   if (description === 'Needs no token.') return 'let in';
-  if (!known) return 'closed';
-  if (description === 'Needs a token.') return 'let in';
-  if (description === 'For administrators.') return 'forbidden';
-  const [, needed] = /^Needs the right to (view|use|manage) the session\.$/.exec(description) ?? [];
-  if (needed === undefined) throw new Error(`the document says of whom it is for: ${description}`);
-  if (right === undefined) return 'hidden';
-  return rights.indexOf(right) >= rights.indexOf(needed as Right) ? 'let in' : 'forbidden';
+  if (who.role === undefined) return 'closed';
+  const [, needed] = /^Needs the right to (view|use|manage) the session\b/.exec(description) ?? [];
+  if (needed === undefined && !/^(Needs a token|For administrators)\b/.test(description)) {
+    throw new Error(`the document says of whom it is for: ${description}`);
+  }
+  if (needed !== undefined && who.right === undefined) return 'hidden';
+  if (needed !== undefined && rights.indexOf(who.right as Right) < rights.indexOf(needed as Right)) return 'forbidden';
+  const scopes = security.flatMap(({ token }) => (Array.isArray(token) ? token : []));
+  for (const scope of scopes)
+    if (!description.includes(`\`${scope}\``)) throw new Error(`${description}: and ${scope}?`);
+  return scopes.every((scope) => roleScopes[who.role ?? 'viewer'].includes(scope)) ? 'let in' : 'forbidden';
 }
 
 /** What was let in may fail for any other reason: nothing that is asked here makes sense. */
@@ -115,13 +114,7 @@ function outcomeOf(
   if (error?.code === 'UNAUTHENTICATED' && !error.message?.includes('code')) return 'closed';
   // Wrong tokens without end are slowed down.
   if (error?.code === 'RATE_LIMITED' && status === 429) return 'closed';
-  if (error?.code === 'FORBIDDEN' && !('privilege' in (error.details ?? {})) && !isScope(error.details))
-    return 'forbidden';
+  if (error?.code === 'FORBIDDEN' && !('privilege' in (error.details ?? {}))) return 'forbidden';
   if (error?.code === 'NOT_FOUND' && error.message?.includes('There is no session')) return 'hidden';
   return 'let in';
-}
-
-/** A role may lack a scope that a route for all with a token asks for in some cases. */
-function isScope(details: object | undefined): boolean {
-  return details !== undefined && 'scope' in details && details.scope !== 'admin';
 }

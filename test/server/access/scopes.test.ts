@@ -113,3 +113,30 @@ it('removes what has expired by itself', async () => {
   await expect.poll(names, { timeout: 10_000 }).not.toContain('short');
   expect(await names()).toContain('admin-token');
 });
+
+it('answers 401 before 404, 404 before 403 of the right, that before 403 of the scope, and that before 400', async () => {
+  const owner = await daemon.user('first', 'member');
+  const viewer = await daemon.user('second', 'viewer');
+  const shares = [{ user: 'second', right: 'use' }];
+  const { json } = await daemon.call('POST /v1/sessions', { token: owner, body: { agentKey: 'order', shares } });
+  const there = `POST /v1/sessions/${json.id}/tools`;
+  const wrong = { wrong: true };
+  const details = (given: Record<string, unknown>) => Object.keys(Object((given.error as object) ?? {}).details ?? {});
+  const order: [call: string, token: string | null, status: number, detail?: string][] = [
+    ['POST /v1/sessions/none/tools', null, 401],
+    ['POST /v1/sessions/none/tools', viewer, 404],
+    [there, viewer, 403, 'right'],
+    [there, owner, 403, 'scope'],
+    [there, daemon.token, 400],
+    ['POST /v1/sessions', null, 401],
+    ['POST /v1/sessions', viewer, 403, 'scope'],
+    ['POST /v1/sessions', owner, 400],
+    ['PUT /v1/profiles/mine', viewer, 403, 'scope'],
+    ['PUT /v1/profiles/mine', owner, 400],
+  ];
+  for (const [call, token, status, detail] of order) {
+    const given = await daemon.call(call, { token, body: wrong });
+    expect.soft({ call, status: given.status }).toEqual({ call, status });
+    if (detail !== undefined) expect.soft(details(given.json)).toContain(detail);
+  }
+});

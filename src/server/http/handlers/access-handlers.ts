@@ -1,7 +1,13 @@
 /** Handlers for logins, users, tokens, credentials and the audit log. */
 
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import * as accessRoutes from '../../../protocol/api/access-routes.ts';
+import type {
+  auditRoutes,
+  credentialRoutes,
+  loginRoutes,
+  tokenRoutes,
+  userRoutes,
+} from '../../../protocol/api/access-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { Principal } from '../../access/authorization.ts';
 import type { BrowserLogin } from '../../access/logins.ts';
@@ -9,117 +15,122 @@ import { sessionsWithForks } from '../../user-data.ts';
 import { COOKIE, countFailure } from '../authenticate.ts';
 import { loginPage, showLoginPage, wantsPage } from '../pages.ts';
 import { clientAddress, isTls, type RequestContext } from '../request-context.ts';
+import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
 /** Somebody may make twice as many credentials as send wrong ones. */
 const MAKING_COST = 0.5;
 
-export function addAccessRoutes(service: ServerContext): void {
-  addLoginRoutes(service);
-  addUserRoutes(service);
-  addTokenRoutes(service);
-  const { routes, access } = service;
-
-  routes.add(accessRoutes.ReadAudit, async ({ query: { after, limit, user, session }, principal }) => {
-    const wanted = { ...(user === undefined ? {} : { userId: user }), ...(session === undefined ? {} : { session }) };
-    return await access.audit.page(principal, { after, limit, ...wanted });
-  });
+export function auditHandlers({ access }: ServerContext): Handlers<typeof auditRoutes> {
+  return {
+    readAudit: async ({ query: { after, limit, user, session }, principal }) => {
+      const wanted = { ...(user === undefined ? {} : { userId: user }), ...(session === undefined ? {} : { session }) };
+      return await access.audit.page(principal, { after, limit, ...wanted });
+    },
+  };
 }
 
-function addLoginRoutes({ routes, access }: ServerContext): void {
-  routes.add(accessRoutes.WhoAmI, async ({ principal, context }) => {
-    const cookie = principal.authMethod.kind === 'login' ? getCookie(context, COOKIE) : undefined;
-    return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
-  });
+export function loginHandlers({ access }: ServerContext): Handlers<typeof loginRoutes> {
+  return {
+    whoAmI: async ({ principal, context }) => {
+      const cookie = principal.authMethod.kind === 'login' ? getCookie(context, COOKIE) : undefined;
+      return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
+    },
 
-  // Previews of chats and mail programs follow links as well, by GET and HEAD.
-  routes.open(accessRoutes.ShowLogin, async () => new Response(showLoginPage.body, { headers: showLoginPage.headers }));
+    // Previews of chats and mail programs follow links as well, by GET and HEAD.
+    showLogin: async () => new Response(showLoginPage.body, { headers: showLoginPage.headers }),
 
-  routes.open(accessRoutes.Login, async ({ query, context }) => {
-    access.rates.admit(`from ${clientAddress(context)}`);
-    const login = await access.logins.redeem(query.code).catch((error) => {
-      if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(context, access);
-      throw error;
-    });
-    context.set('principal', login.principal);
-    keepCookie(context, login);
-    return wantsPage(context) ? context.body(loginPage.body, 200, loginPage.headers) : context.redirect('/docs', 303);
-  });
+    login: async ({ query, context }) => {
+      access.rates.admit(`from ${clientAddress(context)}`);
+      const login = await access.logins.redeem(query.code).catch((error) => {
+        if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(context, access);
+        throw error;
+      });
+      context.set('principal', login.principal);
+      keepCookie(context, login);
+      return wantsPage(context) ? context.body(loginPage.body, 200, loginPage.headers) : context.redirect('/docs', 303);
+    },
 
-  routes.add(accessRoutes.OpenLogin, async ({ principal, context }) => {
-    admitMaking(access, principal);
-    const login = await access.logins.open(principal);
-    keepCookie(context, login);
-    return context.json(meOf(principal, login.csrf), 200);
-  });
+    openLogin: async ({ principal, context }) => {
+      admitMaking(access, principal);
+      const login = await access.logins.open(principal);
+      keepCookie(context, login);
+      return context.json(meOf(principal, login.csrf), 200);
+    },
 
-  routes.add(accessRoutes.CreateLoginCode, async ({ body, principal, auditTarget }) => {
-    admitMaking(access, principal);
-    if (body?.user !== undefined) auditTarget({ target: body.user });
-    const { code, expiresAt } = await access.logins.createCode(principal, body?.user);
-    return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
-  });
+    createLoginCode: async ({ body, principal, auditTarget }) => {
+      admitMaking(access, principal);
+      if (body?.user !== undefined) auditTarget({ target: body.user });
+      const { code, expiresAt } = await access.logins.createCode(principal, body?.user);
+      return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
+    },
 
-  routes.add(accessRoutes.Logout, async ({ context, principal }) => {
-    const cookie = getCookie(context, COOKIE);
-    const ended = cookie !== undefined && (await access.logins.logout(cookie));
-    // As many logins can end as somebody could open; with none to end, this would be an entry for nothing.
-    if (!ended) admitMaking(access, principal);
-    deleteCookie(context, COOKIE, { path: '/' });
-    return context.body(null, 204);
-  });
+    logout: async ({ context, principal }) => {
+      const cookie = getCookie(context, COOKIE);
+      const ended = cookie !== undefined && (await access.logins.logout(cookie));
+      // As many logins can end as somebody could open; with none to end, this would be an entry for nothing.
+      if (!ended) admitMaking(access, principal);
+      deleteCookie(context, COOKIE, { path: '/' });
+      return context.body(null, 204);
+    },
 
-  routes.add(accessRoutes.EndLogins, async ({ params, principal, auditTarget }) => {
-    auditTarget({ target: params.user });
-    admitMaking(access, principal);
-    await access.logins.logoutUser(principal, params.user);
-    return undefined;
-  });
+    endLogins: async ({ params, principal, auditTarget }) => {
+      auditTarget({ target: params.user });
+      admitMaking(access, principal);
+      await access.logins.logoutUser(principal, params.user);
+    },
+  };
 }
 
-function addUserRoutes({ routes, access, models, profiles, host, forwarder }: ServerContext): void {
-  routes.add(accessRoutes.CreateUserRoute, async ({ body, principal, auditTarget }) => {
-    auditTarget({ target: body.name });
-    return await access.users.create(principal, body);
-  });
+export function userHandlers({
+  access,
+  models,
+  profiles,
+  host,
+  forwarder,
+}: ServerContext): Handlers<typeof userRoutes> {
+  return {
+    createUser: async ({ body, principal, auditTarget }) => {
+      auditTarget({ target: body.name });
+      return await access.users.create(principal, body);
+    },
 
-  routes.add(accessRoutes.ListUsers, async ({ query: { after, limit }, principal }) => {
-    const { items, next } = await access.users.list(principal, { limit, ...(after === undefined ? {} : { after }) });
-    return { users: items, ...(next === undefined ? {} : { next }) };
-  });
+    listUsers: async ({ query: { after, limit }, principal }) => {
+      const { items, next } = await access.users.list(principal, { limit, ...(after === undefined ? {} : { after }) });
+      return { users: items, ...(next === undefined ? {} : { next }) };
+    },
 
-  routes.add(accessRoutes.GetUser, async ({ params, principal }) => access.users.get(principal, params.user));
+    getUser: async ({ params, principal }) => access.users.get(principal, params.user),
 
-  routes.add(accessRoutes.UpdateUserRoute, async ({ params, body, principal, auditTarget }) => {
-    auditTarget({ target: params.user });
-    const { role, disabled, quotas } = body;
-    return await access.users.update(principal, params.user, {
-      ...(role === undefined ? {} : { role }),
-      ...(disabled === undefined ? {} : { disabled }),
-      ...(quotas === undefined ? {} : { quotas }),
-    });
-  });
+    updateUser: async ({ params, body, principal, auditTarget }) => {
+      auditTarget({ target: params.user });
+      const { role, disabled, quotas } = body;
+      return await access.users.update(principal, params.user, {
+        ...(role === undefined ? {} : { role }),
+        ...(disabled === undefined ? {} : { disabled }),
+        ...(quotas === undefined ? {} : { quotas }),
+      });
+    },
 
-  routes.add(accessRoutes.DeleteUser, async ({ params, principal, auditTarget, context }) => {
-    auditTarget({ target: params.user });
-    const { id } = await access.users.get(principal, params.user);
-    // Nobody comes in as this user while its sessions go.
-    await access.users.update(principal, id, { disabled: true });
-    for (const session of (await sessionsWithForks(host, id)).toReversed()) {
-      if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
-    }
-    await host.deleteUserData(id);
-    await models.forgetUser(id);
-    await profiles.deleteAll(id);
-    await access.users.delete(principal, id);
-    return undefined;
-  });
+    deleteUser: async ({ params, principal, auditTarget, context }) => {
+      auditTarget({ target: params.user });
+      const { id } = await access.users.get(principal, params.user);
+      // Nobody comes in as this user while its sessions go.
+      await access.users.update(principal, id, { disabled: true });
+      for (const session of (await sessionsWithForks(host, id)).toReversed()) {
+        if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
+      }
+      await host.deleteUserData(id);
+      await models.forgetUser(id);
+      await profiles.deleteAll(id);
+      await access.users.delete(principal, id);
+    },
+  };
 }
 
-function addTokenRoutes({ routes, access }: ServerContext): void {
-  routes.add(
-    accessRoutes.CreateTokenRoute,
-    async ({ body: { name, user, scopes, expiresInMs }, principal, auditTarget }) => {
+export function tokenHandlers({ access }: ServerContext): Handlers<typeof tokenRoutes> {
+  return {
+    createToken: async ({ body: { name, user, scopes, expiresInMs }, principal, auditTarget }) => {
       admitMaking(access, principal);
       const made = await access.tokens.create(principal, {
         name,
@@ -130,17 +141,16 @@ function addTokenRoutes({ routes, access }: ServerContext): void {
       auditTarget({ target: made.info.id });
       return made;
     },
-  );
 
-  routes.add(accessRoutes.ListTokens, async ({ query: { user }, principal }) => ({
-    tokens: await access.tokens.list(principal, user === undefined ? {} : { user }),
-  }));
+    listTokens: async ({ query: { user }, principal }) => ({
+      tokens: await access.tokens.list(principal, user === undefined ? {} : { user }),
+    }),
 
-  routes.add(accessRoutes.RevokeToken, async ({ params, principal, auditTarget }) => {
-    auditTarget({ target: params.token });
-    await access.tokens.revoke(principal, params.token);
-    return undefined;
-  });
+    revokeToken: async ({ params, principal, auditTarget }) => {
+      auditTarget({ target: params.token });
+      await access.tokens.revoke(principal, params.token);
+    },
+  };
 }
 
 /** Each is an entry in the audit log, which not even a viewer may fill. Administrators make them for all others. */
@@ -158,29 +168,24 @@ function keepCookie(context: RequestContext, { cookie, expiresAt }: BrowserLogin
   setCookie(context, COOKIE, cookie, { ...attributes, expires: new Date(expiresAt) });
 }
 
-export function addCredentialRoutes({ routes, models: { credentials } }: ServerContext): void {
-  routes.add(
-    accessRoutes.SetCredentialRoute,
-    async ({ params: { provider }, body: { value, user }, principal, auditTarget }) => {
+export function credentialHandlers({ models: { credentials } }: ServerContext): Handlers<typeof credentialRoutes> {
+  return {
+    setCredential: async ({ params: { provider }, body: { value, user }, principal, auditTarget }) => {
       auditTarget({ target: targetOf(provider, user) });
       return await credentials.set(principal, provider, value, user);
     },
-  );
 
-  routes.add(accessRoutes.ListCredentials, async ({ query: { user }, principal }) => ({
-    credentials: await credentials.list(principal, user),
-  }));
+    listCredentials: async ({ query: { user }, principal }) => ({
+      credentials: await credentials.list(principal, user),
+    }),
 
-  routes.add(
-    accessRoutes.DeleteCredential,
-    async ({ params: { provider }, query: { user }, principal, auditTarget }) => {
+    deleteCredential: async ({ params: { provider }, query: { user }, principal, auditTarget }) => {
       auditTarget({ target: targetOf(provider, user) });
       await credentials.delete(principal, provider, user);
-      return undefined;
     },
-  );
 
-  routes.add(accessRoutes.RotateCredentials, async ({ principal }) => credentials.rotate(principal));
+    rotateCredentials: async ({ principal }) => credentials.rotate(principal),
+  };
 }
 
 const targetOf = (provider: string, user: string | undefined): string =>

@@ -1,13 +1,15 @@
 /** Handlers for the events of a session: a page, a stream, a WebSocket, and output files. */
 
-import * as executionRoutes from '../../../protocol/api/execution-routes.ts';
+import type { eventRoutes } from '../../../protocol/api/execution-routes.ts';
+import type { RouteAudit } from '../../../protocol/api/route.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { FeedItem } from '../../../protocol/session-events.ts';
 import { matchesFilter } from '../../events/event-stream.ts';
 import type { ServerSession } from '../../sessions/session-types.ts';
 import { downloadResponse } from '../bodies.ts';
 import { negotiateFormat, streamEvents } from '../event-responses.ts';
-import { abortConnection, type RequestContext } from '../request-context.ts';
+import { abortConnection } from '../request-context.ts';
+import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 import { SessionSocket } from '../session-socket.ts';
 
@@ -16,53 +18,54 @@ const MOST_PAGE_CHARACTERS = 4_000_000;
 /** How many events one page looks through for those that are asked for. */
 const MOST_LOOKED_AT = 10_000;
 
-export function addEventRoutes(service: ServerContext): void {
-  const { routes, host } = service;
+export function eventHandlers(service: ServerContext): Handlers<typeof eventRoutes> {
+  const { host, requestAudit } = service;
 
-  routes.session(executionRoutes.ReadEvents, async ({ info, query, principal, context, reauthorize }) => {
-    const session = await host.open(info.id);
-    const form = negotiateFormat(context.req.header('accept'));
-    const after = lastEventId(context) ?? query.after;
-    if (form === 'json') return await eventPage(session, { ...query, after });
-    service.followers.check(principal);
-    return streamEvents(service, session, {
-      form,
-      after,
-      execution: query.execution,
-      turn: query.turn,
-      principal,
-      reauthorize,
-      cut: () => abortConnection(context.env),
-    });
-  });
+  return {
+    readEvents: async ({ info, query, headers, principal, context, reauthorize }) => {
+      const session = await host.open(info.id);
+      const form = negotiateFormat(context.req.header('accept'));
+      const after = lastEventId(headers['Last-Event-ID']) ?? query.after;
+      if (form === 'json') return await eventPage(session, { ...query, after });
+      service.followers.check(principal);
+      return streamEvents(service, session, {
+        form,
+        after,
+        execution: query.execution,
+        turn: query.turn,
+        principal,
+        reauthorize,
+        cut: () => abortConnection(context.env),
+      });
+    },
 
-  routes.session(executionRoutes.FollowEvents, async ({ info, query, principal, context, reauthorize }) => {
-    const { upgrade } = context.env;
-    const { after, permissions } = query;
-    if (permissions) await reauthorize('use');
-    if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
-    const session = await host.open(info.id);
-    const log = context.get('log');
-    service.followers.check(principal);
-    const audit = (action: string, outcome: Promise<unknown>) =>
-      void routes.requestAudit.settled(context, action, { session: info.id }, outcome);
-    upgrade.accept = (socket) => {
-      const left = service.followers.enter(principal, 'websocket');
-      const attends = permissions === 'answer';
-      new SessionSocket(socket, { service, session, principal, after, attends, reauthorize, audit, left, log });
-    };
-    return undefined;
-  });
+    followEvents: async ({ info, query, principal, context, reauthorize }) => {
+      const { upgrade } = context.env;
+      const { after, permissions } = query;
+      if (permissions) await reauthorize('use');
+      if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
+      const session = await host.open(info.id);
+      const log = context.get('log');
+      service.followers.check(principal);
+      const audit = (entry: RouteAudit | undefined, outcome: Promise<unknown>) =>
+        void requestAudit.settled(context, entry, { session: info.id }, outcome);
+      upgrade.accept = (socket) => {
+        const left = service.followers.enter(principal, 'websocket');
+        const attends = permissions === 'answer';
+        new SessionSocket(socket, { service, session, principal, after, attends, reauthorize, audit, left, log });
+      };
+    },
 
-  routes.session(executionRoutes.ReadOutput, async ({ info, params, query, context }) => {
-    const output = await (await host.open(info.id)).openOutput(params.file);
-    return downloadResponse(output.read({ offset: query.offset }), {
-      bytes: Math.max(0, output.bytes - query.offset),
-      name: params.file,
-      mediaType: output.mediaType,
-      cut: () => abortConnection(context.env),
-    });
-  });
+    readOutput: async ({ info, params, query, context }) => {
+      const output = await (await host.open(info.id)).openOutput(params.file);
+      return downloadResponse(output.read({ offset: query.offset }), {
+        bytes: Math.max(0, output.bytes - query.offset),
+        name: params.file,
+        mediaType: output.mediaType,
+        cut: () => abortConnection(context.env),
+      });
+    },
+  };
 }
 
 /** What there is now. A page that is full, or for which enough was looked at, says where to go on: `next`, up to `last`. */
@@ -100,7 +103,6 @@ interface EventPageOptions {
 }
 
 /** What a browser sends by itself when it connects again. */
-function lastEventId(context: RequestContext): number | undefined {
-  const given = context.req.header('last-event-id');
+function lastEventId(given: string | undefined): number | undefined {
   return given !== undefined && /^\d{1,15}$/.test(given) ? Number(given) : undefined;
 }

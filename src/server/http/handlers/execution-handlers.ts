@@ -1,127 +1,130 @@
 /** Handlers that run code: executions, terminals, MCP. */
 
-import * as executionRoutes from '../../../protocol/api/execution-routes.ts';
-import { OpenTerminal } from '../../../protocol/api/execution-routes.ts';
+import type { executionRoutes, mcpRoutes, terminalRoutes } from '../../../protocol/api/execution-routes.ts';
 import { CloseCode } from '../../../protocol/api/socket-frames.ts';
 import { capabilitiesOf, resolveExecutor } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import type { McpEndpoints } from '../../mcp-endpoints.ts';
 import { admitExecution } from '../../quotas/admission.ts';
 import { perSessionLimit } from '../../request-limits.ts';
 import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
 import { checkedRequest } from '../bodies.ts';
 import { guardStream, negotiateFormat, SSE, streamEvents } from '../event-responses.ts';
 import { abortConnection, type RequestContext } from '../request-context.ts';
-import { idempotencyKeyOf, type SessionCall } from '../router.ts';
+import type { Call, Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 import { TerminalSocket } from '../terminal-socket.ts';
 
-export function addExecutionRoutes(service: ServerContext): void {
-  const { routes, host } = service;
+export function executionHandlers(service: ServerContext): Handlers<typeof executionRoutes> {
+  const { host } = service;
 
-  routes.session(executionRoutes.ExecuteCode, async ({ info, body, principal, context, reauthorize, auditTarget }) => {
-    const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
-    const idempotencyKey = idempotencyKeyOf(context);
-    await admitExecution(service, info);
-    const session = await host.open(info.id);
-    // Whoever only wanted to start it may go.
-    const gone = stopWhenGone ? new AbortController() : undefined;
-    const options: ServerExecuteOptions = {
-      by: principal.userId,
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),
-      ...(transaction === undefined ? {} : { transaction }),
-      ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-      ...(gone === undefined ? {} : { signal: gone.signal }),
-    };
-    if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
-    const form = negotiateFormat(context.req.header('accept'));
-    if (form !== 'json') service.followers.check(principal);
-    const { id: execution, replayed, started, outcome } = await session.execute(code, options);
-    if (form === 'json') return { ...(await outcome), execution, firstSeq: await started, replayed };
-    // The stream starts at once, however long the execution waits.
-    auditTarget({}, outcome);
-    return streamEvents(service, session, {
-      form,
-      after: started.then((firstSeq) => firstSeq - 1),
-      execution,
-      principal,
-      reauthorize,
-      cut: () => abortConnection(context.env),
-      onGone: () => gone?.abort(),
-    });
-  });
+  return {
+    executeCode: async ({ info, headers, body, principal, context, reauthorize, auditTarget }) => {
+      const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
+      const idempotencyKey = headers['Idempotency-Key'];
+      await admitExecution(service, info);
+      const session = await host.open(info.id);
+      // Whoever only wanted to start it may go.
+      const gone = stopWhenGone ? new AbortController() : undefined;
+      const options: ServerExecuteOptions = {
+        by: principal.userId,
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),
+        ...(transaction === undefined ? {} : { transaction }),
+        ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+        ...(gone === undefined ? {} : { signal: gone.signal }),
+      };
+      if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
+      const form = negotiateFormat(context.req.header('accept'));
+      if (form !== 'json') service.followers.check(principal);
+      const { id: execution, replayed, started, outcome } = await session.execute(code, options);
+      if (form === 'json') return { ...(await outcome), execution, firstSeq: await started, replayed };
+      // The stream starts at once, however long the execution waits.
+      auditTarget({}, outcome);
+      return streamEvents(service, session, {
+        form,
+        after: started.then((firstSeq) => firstSeq - 1),
+        execution,
+        principal,
+        reauthorize,
+        cut: () => abortConnection(context.env),
+        onGone: () => gone?.abort(),
+      });
+    },
 
-  routes.session(executionRoutes.InterruptCode, async ({ info, body: { idempotencyKey } }) => {
-    const session = await host.open(info.id);
-    const interrupted =
-      idempotencyKey === undefined ? await session.interrupt() : await session.interruptKeyed(idempotencyKey);
-    return { interrupted };
-  });
+    interruptCode: async ({ info, body: { idempotencyKey } }) => {
+      const session = await host.open(info.id);
+      const interrupted =
+        idempotencyKey === undefined ? await session.interrupt() : await session.interruptKeyed(idempotencyKey);
+      return { interrupted };
+    },
 
-  routes.session(executionRoutes.AnswerInput, async ({ info, body, principal }) => {
-    const session = await host.open(info.id);
-    const by = principal.userId;
-    if ('text' in body) await session.answerInput(body.request, body.text, { by });
-    else await session.cancelInput(body.request, { by, ...(body.reason === undefined ? {} : { reason: body.reason }) });
-    return undefined;
-  });
+    answerInput: async ({ info, body, principal }) => {
+      const session = await host.open(info.id);
+      const by = principal.userId;
+      if ('text' in body) await session.answerInput(body.request, body.text, { by });
+      else
+        await session.cancelInput(body.request, { by, ...(body.reason === undefined ? {} : { reason: body.reason }) });
+    },
+  };
 }
 
 /** Of one session at a time. */
 const MOST_OPEN = 16;
 
-export function addTerminalRoutes(service: ServerContext): void {
-  const { routes, host, followers } = service;
+export function terminalHandlers(service: ServerContext): Handlers<typeof terminalRoutes> {
+  const { host, followers, requestAudit } = service;
   const open = perSessionLimit('terminals', MOST_OPEN);
 
-  routes.session(OpenTerminal, async ({ info, query: wish, principal, context, reauthorize }) => {
-    const { id, settings } = info;
-    const { upgrade } = context.env;
-    const executor = resolveExecutor(settings.executor);
-    if (!capabilitiesOf(executor).subprocesses) {
-      throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no terminals.`);
-    }
-    open.check(id);
-    followers.check(principal);
-    await admitExecution(service, info);
-    // Last: whoever was refused as a WebSocket, and not told why, hears the reason from a request.
-    if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
-    const session = await host.open(id);
-    // A kernel that cannot be is told as an answer: a WebSocket has few words for it.
-    await session.session();
-    const log = context.get('log');
-    upgrade.accept = (socket) => {
-      if (open.isFull(id)) return void socket.close(CloseCode.tooMuch, 'too many terminals');
-      const gone = followers.enter(principal, 'terminal');
-      const leave = open.enter(id);
-      log.info({ session: id, user: principal.userName }, 'terminal opened');
-      const left = (code: number) => {
-        gone();
-        leave();
-        log.info({ session: id, user: principal.userName, code }, 'terminal closed');
-        void routes.requestAudit.done(context, 'terminal.close', { session: id });
+  return {
+    openTerminal: async ({ info, query: wish, principal, context, reauthorize }) => {
+      const { id, settings } = info;
+      const { upgrade } = context.env;
+      const executor = resolveExecutor(settings.executor);
+      if (!capabilitiesOf(executor).subprocesses) {
+        throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no terminals.`);
+      }
+      open.check(id);
+      followers.check(principal);
+      await admitExecution(service, info);
+      // Last: whoever was refused as a WebSocket, and not told why, hears the reason from a request.
+      if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
+      const session = await host.open(id);
+      // A kernel that cannot be is told as an answer: a WebSocket has few words for it.
+      await session.session();
+      const log = context.get('log');
+      upgrade.accept = (socket) => {
+        if (open.isFull(id)) return void socket.close(CloseCode.tooMuch, 'too many terminals');
+        const gone = followers.enter(principal, 'terminal');
+        const leave = open.enter(id);
+        log.info({ session: id, user: principal.userName }, 'terminal opened');
+        const left = (code: number) => {
+          gone();
+          leave();
+          log.info({ session: id, user: principal.userName, code }, 'terminal closed');
+          void requestAudit.done(context, { name: 'terminal.close', buffered: false }, { session: id });
+        };
+        new TerminalSocket(socket, { service, session, wish, reauthorize, left, log });
       };
-      new TerminalSocket(socket, { service, session, wish, reauthorize, left, log });
-    };
-    return undefined;
-  });
+    },
+  };
 }
+
+type McpRoute = (typeof mcpRoutes)[keyof typeof mcpRoutes];
 
 /** What the transport of MCP takes. */
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 
-export function addMcpRoutes(service: ServerContext, endpoints: McpEndpoints): void {
-  const { routes, ending, followers, streams } = service;
-  ending.addEventListener('abort', () => endpoints.close());
+export function mcpHandlers(service: ServerContext): Handlers<typeof mcpRoutes> {
+  const { endpoints, ending, followers, streams } = service;
+  ending.addEventListener('abort', () => endpoints?.close());
 
   const light = async (context: RequestContext) => {
-    using hold = routes.room(context);
+    using hold = service.reserveBytes(context);
     return await checkedRequest(context.req.raw, MOST_MESSAGE_BYTES, hold);
   };
 
-  const answer = async (call: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
-    const { info, context, principal, reauthorize } = call;
+  const answer = async ({ info, context, principal, reauthorize }: Call<McpRoute>): Promise<Response> => {
+    if (!endpoints) throw new CellaError('CAPABILITY_MISSING', 'Sessions of this server are no MCP servers.');
     followers.check(principal);
     const log = context.get('log');
     const endpoint = await endpoints.of(info, (line) => log.warn({ line }, 'mcp'));
@@ -134,7 +137,12 @@ export function addMcpRoutes(service: ServerContext, endpoints: McpEndpoints): v
       response,
     );
   };
-  routes.session(executionRoutes.PostMcp, answer);
-  routes.session(executionRoutes.GetMcp, answer);
-  routes.session(executionRoutes.DeleteMcp, answer);
+
+  return {
+    postMcp: answer,
+
+    getMcp: answer,
+
+    deleteMcp: answer,
+  };
 }

@@ -1,158 +1,152 @@
 /** Handlers for tools, skills, artifacts and packages. */
 
-import * as namespaceRoutes from '../../../protocol/api/namespace-routes.ts';
+import type {
+  artifactRoutes,
+  depsRoutes,
+  namespaceRoutes,
+  skillRoutes,
+  toolRoutes,
+} from '../../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { ArtifactFacts, type ThingKind } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
-import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
-import { requireScope } from '../../access/authorization.ts';
+import type { DepsApi, NamespacesApi } from '../../../session/api.ts';
 import { toWireInSlices } from '../../json-pieces.ts';
 import { wakeSession } from '../../quotas/admission.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
 import { type DepsWork, withProgress } from '../event-responses.ts';
 import { abortConnection, type RequestContext } from '../request-context.ts';
+import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
-type Api = (info: SessionInfo) => Promise<SessionApi>;
 /** To look at what there is: no kernel wakes for that. */
-type Look = <T>(info: SessionInfo, work: (things: NamespacesApi) => Promise<T>) => Promise<T>;
-
-export function addNamespaceRoutes(service: ServerContext): void {
-  const { routes, storageQuota, host } = service;
-  const api: Api = (info) => wakeSession(service, info);
-  const look: Look = async ({ id, ownerId }, work) => {
-    await using things = await host.namespaces(ownerId, id);
-    return await work(things);
-  };
-  addToolRoutes(routes, api, look);
-  addSkillRoutes(routes, api, look, storageQuota);
-  addArtifactRoutes(routes, api, look, storageQuota);
-  addDepsRoutes(service, api, look);
-  routes.add(namespaceRoutes.ListThings, async ({ principal, query: { only, ...page } }) => {
-    requireScope(principal, 'use');
-    if (page.after !== undefined && only === undefined) {
-      throw new CellaError('INVALID_REQUEST', 'after: goes on in one kind of things. Say which by `only`.');
-    }
-    await using things = await host.namespaces(principal.userId);
-    return await contentsOf(things, only, page);
-  });
+async function look<T>(
+  { host }: ServerContext,
+  { id, ownerId }: SessionInfo,
+  work: (namespaces: NamespacesApi) => Promise<T>,
+): Promise<T> {
+  await using namespaces = await host.namespaces(ownerId, id);
+  return await work(namespaces);
 }
 
-function addToolRoutes(routes: ServerContext['routes'], api: Api, look: Look): void {
-  routes.session(namespaceRoutes.ListTools, ({ info, query: { q, ...page } }) =>
-    look(info, async ({ tools }) => {
-      if (q !== undefined) return { tools: (await tools.search(q, { limit: foundOf(page) })).map(plain) };
-      const { items, next } = pageOf((await tools.list()).toSorted(byName), page);
-      return { tools: items.map(plain), ...next };
-    }),
-  );
-  routes.session(namespaceRoutes.ToolProblems, ({ info }) =>
-    look(info, async ({ tools }) => ({ problems: await tools.problems() })),
-  );
-  routes.session(
-    namespaceRoutes.AddTool,
-    async ({ info, body: { yaml, replace = false, where }, principal, auditTarget }) => {
-      requireScope(principal, 'admin');
-      const added = await (await api(info)).tools.add(yaml, { replace, ...(where === undefined ? {} : { where }) });
+export function namespaceHandlers({ host }: ServerContext): Handlers<typeof namespaceRoutes> {
+  return {
+    listNamespaces: async ({ principal, query: { only, ...page } }) => {
+      if (page.after !== undefined && only === undefined) {
+        throw new CellaError('INVALID_REQUEST', 'after: goes on in one kind of things. Say which by `only`.');
+      }
+      await using things = await host.namespaces(principal.userId);
+      return await contentsOf(things, only, page);
+    },
+  };
+}
+
+export function toolHandlers(service: ServerContext): Handlers<typeof toolRoutes> {
+  return {
+    listTools: ({ info, query: { q, ...page } }) =>
+      look(service, info, async ({ tools }) => {
+        if (q !== undefined) return { tools: (await tools.search(q, { limit: foundOf(page) })).map(plain) };
+        const { items, next } = pageOf((await tools.list()).toSorted(byName), page);
+        return { tools: items.map(plain), ...next };
+      }),
+
+    listToolProblems: ({ info }) => look(service, info, async ({ tools }) => ({ problems: await tools.problems() })),
+
+    addTool: async ({ info, body: { yaml, replace = false, where }, auditTarget }) => {
+      const added = await (await wakeSession(service, info)).tools.add(yaml, {
+        replace,
+        ...(where === undefined ? {} : { where }),
+      });
       auditTarget({ target: added.name });
       return plain(added);
     },
-  );
-  routes.session(namespaceRoutes.RemoveTool, async ({ info, params, principal, auditTarget }) => {
-    requireScope(principal, 'admin');
-    auditTarget({ target: params.name });
-    return { removed: await (await api(info)).tools.remove(params.name) };
-  });
-  routes.session(namespaceRoutes.GetTool, ({ info, params }) =>
-    look(info, async ({ tools }) => plain(await tools.describe(params.name))),
-  );
-  routes.session(namespaceRoutes.CallTool, async ({ info, params, body, auditTarget, context }) => {
-    auditTarget({ target: params.name });
-    const { recipe, positional = [], named = {}, approved = false } = body;
-    const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
-    const value = await (await api(info)).tools.call(params.name, values, {
-      ...(recipe === undefined ? {} : { recipe }),
-      positional: positional.map(valueFromWire),
-      approved,
-      signal: context.req.raw.signal,
-    });
-    return { value: await toWireInSlices(value) };
-  });
+
+    removeTool: async ({ info, params, auditTarget }) => {
+      auditTarget({ target: params.name });
+      return { removed: await (await wakeSession(service, info)).tools.remove(params.name) };
+    },
+
+    getTool: ({ info, params }) => look(service, info, async ({ tools }) => plain(await tools.describe(params.name))),
+
+    callTool: async ({ info, params, body, auditTarget, context }) => {
+      auditTarget({ target: params.name });
+      const { recipe, positional = [], named = {}, approved = false } = body;
+      const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
+      const value = await (await wakeSession(service, info)).tools.call(params.name, values, {
+        ...(recipe === undefined ? {} : { recipe }),
+        positional: positional.map(valueFromWire),
+        approved,
+        signal: context.req.raw.signal,
+      });
+      return { value: await toWireInSlices(value) };
+    },
+  };
 }
 
-function addSkillRoutes(
-  routes: ServerContext['routes'],
-  api: Api,
-  look: Look,
-  storageQuota: ServerContext['storageQuota'],
-): void {
-  routes.session(namespaceRoutes.ListSkills, ({ info, query: { q, ...page } }) =>
-    look(info, async ({ skills }) => {
-      if (q !== undefined) return { skills: (await skills.search(q, { limit: foundOf(page) })).map(plain) };
-      const { items, next } = pageOf(await skills.list(), page);
-      return { skills: items.map(plain), ...next };
-    }),
-  );
-  routes.session(namespaceRoutes.SkillProblems, ({ info }) =>
-    look(info, async ({ skills }) => ({ problems: await skills.problems() })),
-  );
-  routes.session(namespaceRoutes.GetSkill, ({ info, params }) =>
-    look(info, async ({ skills }) => plain(await skills.get(params.name))),
-  );
-  routes.session(
-    namespaceRoutes.CreateSkill,
-    async ({ info, body: { name, source, description, replace = false }, auditTarget }) => {
+export function skillHandlers(service: ServerContext): Handlers<typeof skillRoutes> {
+  const { storageQuota } = service;
+  return {
+    listSkills: ({ info, query: { q, ...page } }) =>
+      look(service, info, async ({ skills }) => {
+        if (q !== undefined) return { skills: (await skills.search(q, { limit: foundOf(page) })).map(plain) };
+        const { items, next } = pageOf(await skills.list(), page);
+        return { skills: items.map(plain), ...next };
+      }),
+
+    listSkillProblems: ({ info }) => look(service, info, async ({ skills }) => ({ problems: await skills.problems() })),
+
+    getSkill: ({ info, params }) => look(service, info, async ({ skills }) => plain(await skills.get(params.name))),
+
+    createSkill: async ({ info, body: { name, source, description, replace = false }, auditTarget }) => {
       auditTarget({ target: name });
       await storageQuota.admit(info.ownerId, Buffer.byteLength(source));
       const skill = { name, source, ...(description === undefined ? {} : { description }) };
-      return plain(await (await api(info)).skills.create(skill, { replace }));
+      return plain(await (await wakeSession(service, info)).skills.create(skill, { replace }));
     },
-  );
-  routes.session(namespaceRoutes.DeleteSkill, async ({ info, params, auditTarget }) => {
-    auditTarget({ target: params.name });
-    await (await api(info)).skills.delete(params.name);
-    return undefined;
-  });
+
+    deleteSkill: async ({ info, params, auditTarget }) => {
+      auditTarget({ target: params.name });
+      await (await wakeSession(service, info)).skills.delete(params.name);
+    },
+  };
 }
 
-function addArtifactRoutes(
-  routes: ServerContext['routes'],
-  api: Api,
-  look: Look,
-  storageQuota: ServerContext['storageQuota'],
-): void {
-  routes.session(namespaceRoutes.ListArtifacts, ({ info, query }) =>
-    look(info, async ({ artifacts }) => {
-      const { items, next } = await artifactsOf(artifacts, query);
-      return { artifacts: items, ...next };
-    }),
-  );
-  routes.session(namespaceRoutes.GetArtifact, ({ info, params }) =>
-    look(info, ({ artifacts }) => artifacts.get(params.name)),
-  );
-  routes.session(namespaceRoutes.LoadArtifact, async ({ info, params, context }) => {
-    const { info: artifact, chunks } = await (await api(info)).artifacts.load(params.name);
-    const { size: bytes, name, mediaType } = artifact;
-    return downloadResponse(chunks, { bytes, name, mediaType, cut: () => abortConnection(context.env) });
-  });
-  routes.session(namespaceRoutes.SaveArtifact, async ({ info, params, query, context, auditTarget }) => {
-    auditTarget({ target: params.name });
-    const { type, mediaType, description, metadata } = query;
-    const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
-    const facts = {
-      type,
-      mediaType,
-      ...(description === undefined ? {} : { description }),
-      ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
-    };
-    return await (await api(info)).artifacts.save(params.name, chunks, facts);
-  });
-  routes.session(namespaceRoutes.DeleteArtifact, async ({ info, params, auditTarget }) => {
-    auditTarget({ target: params.name });
-    await (await api(info)).artifacts.delete(params.name);
-    return undefined;
-  });
+export function artifactHandlers(service: ServerContext): Handlers<typeof artifactRoutes> {
+  const { storageQuota } = service;
+  return {
+    listArtifacts: ({ info, query }) =>
+      look(service, info, async ({ artifacts }) => {
+        const { items, next } = await artifactsOf(artifacts, query);
+        return { artifacts: items, ...next };
+      }),
+
+    getArtifact: ({ info, params }) => look(service, info, ({ artifacts }) => artifacts.get(params.name)),
+
+    loadArtifact: async ({ info, params, context }) => {
+      const { info: artifact, chunks } = await (await wakeSession(service, info)).artifacts.load(params.name);
+      const { size: bytes, name, mediaType } = artifact;
+      return downloadResponse(chunks, { bytes, name, mediaType, cut: () => abortConnection(context.env) });
+    },
+
+    saveArtifact: async ({ info, params, query, context, auditTarget }) => {
+      auditTarget({ target: params.name });
+      const { type, mediaType, description, metadata } = query;
+      const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
+      const facts = {
+        type,
+        mediaType,
+        ...(description === undefined ? {} : { description }),
+        ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
+      };
+      return await (await wakeSession(service, info)).artifacts.save(params.name, chunks, facts);
+    },
+
+    deleteArtifact: async ({ info, params, auditTarget }) => {
+      auditTarget({ target: params.name });
+      await (await wakeSession(service, info)).artifacts.delete(params.name);
+    },
+  };
 }
 
 function metadataOf(text: string): ArtifactFacts['metadata'] {
@@ -163,32 +157,36 @@ function metadataOf(text: string): ArtifactFacts['metadata'] {
   }
 }
 
-function addDepsRoutes(service: ServerContext, api: Api, look: Look): void {
-  const { routes, host } = service;
+export function depsHandlers(service: ServerContext): Handlers<typeof depsRoutes> {
   /** Kernels that live find what has changed, too. */
   const change = async (info: SessionInfo, context: RequestContext, work: (deps: DepsApi) => DepsWork) => {
-    const { deps } = await api(info);
+    const { deps } = await wakeSession(service, info);
     return await withProgress(service, context, async (options) => {
       const result = await work(deps)(options);
-      if (result.installed.length + (result.removed?.length ?? 0) > 0) await host.refreshPackages(info.ownerId);
+      if (result.installed.length + (result.removed?.length ?? 0) > 0) await service.host.refreshPackages(info.ownerId);
       return result;
     });
   };
-  routes.session(namespaceRoutes.ListDeps, ({ info }) => look(info, async ({ deps }) => ({ deps: await deps.list() })));
-  routes.session(namespaceRoutes.DepsStatus, async ({ info }) => (await api(info)).deps.status());
-  routes.session(namespaceRoutes.AddDeps, async ({ info, body: { requirements }, auditTarget, context }) => {
-    auditTarget({ target: requirements.join(' ').slice(0, 500) });
-    checkUnlocked(info);
-    return await change(info, context, (deps) => (options) => deps.add(requirements, options));
-  });
-  routes.session(namespaceRoutes.RemoveDep, async ({ info, params: { name }, auditTarget, context }) => {
-    auditTarget({ target: name });
-    checkUnlocked(info);
-    return await change(info, context, (deps) => (options) => deps.remove(name, options));
-  });
-  routes.session(namespaceRoutes.SyncDeps, async ({ info, context }) =>
-    change(info, context, (deps) => (options) => deps.sync(options)),
-  );
+
+  return {
+    listDeps: ({ info }) => look(service, info, async ({ deps }) => ({ deps: await deps.list() })),
+
+    getDepsStatus: async ({ info }) => (await wakeSession(service, info)).deps.status(),
+
+    addDeps: async ({ info, body: { requirements }, auditTarget, context }) => {
+      auditTarget({ target: requirements.join(' ').slice(0, 500) });
+      checkUnlocked(info);
+      return await change(info, context, (deps) => (options) => deps.add(requirements, options));
+    },
+
+    removeDep: async ({ info, params: { name }, auditTarget, context }) => {
+      auditTarget({ target: name });
+      checkUnlocked(info);
+      return await change(info, context, (deps) => (options) => deps.remove(name, options));
+    },
+
+    syncDeps: async ({ info, context }) => change(info, context, (deps) => (options) => deps.sync(options)),
+  };
 }
 
 function checkUnlocked({ settings }: SessionInfo): void {

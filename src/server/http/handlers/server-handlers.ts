@@ -1,65 +1,66 @@
 /** Handlers for the server itself: status, shutdown, health, metrics, and its API document. */
 
-import * as serverRoutes from '../../../protocol/api/server-routes.ts';
+import { memoize } from '../../../lib/single-flight.ts';
+import { routes } from '../../../protocol/api/routes.ts';
+import type { serverRoutes } from '../../../protocol/api/server-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { drainingError } from '../../request-errors.ts';
 import { errorBody } from '../error-response.ts';
-import { type OpenApiDocument, openApiDocument } from '../openapi.ts';
+import { openApiDocument } from '../openapi.ts';
 import { docsPage, HOME_PAGE, pageHeaders as headers } from '../pages.ts';
-import type { ServerContext, ServerControl } from '../server-context.ts';
+import type { Handlers } from '../router.ts';
+import type { ServerContext } from '../server-context.ts';
 
-export function addServerRoutes({ routes, host, stopping, version }: ServerContext, life: ServerControl): void {
-  routes.add(serverRoutes.GetServer, async () => {
-    const { maxKernels, ...facts } = life.facts();
-    const { pool, running, queued } = await host.metrics();
-    const { live, spare, hibernated } = pool;
-    return {
-      ...facts,
-      version,
-      stopping: stopping.aborted,
-      sessions: await host.count(),
-      kernels: { live, spare, hibernated, most: maxKernels },
-      executions: { running, queued },
-    };
-  });
+export function serverHandlers(service: ServerContext): Handlers<typeof serverRoutes> {
+  const { host, metrics, stopping, version, probe, control } = service;
+  const document = memoize(async () => openApiDocument(routes, version));
 
-  routes.add(serverRoutes.StopServerRoute, async ({ body: { pid, graceMs }, auditTarget }) => {
-    auditTarget({ target: `process ${pid}` });
-    const own = life.facts().pid;
-    if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
-    life.stop(graceMs);
-    return undefined;
-  });
+  return {
+    getServer: async () => {
+      const { maxKernels, ...facts } = control.facts();
+      const { pool, running, queued } = await host.metrics();
+      const { live, spare, hibernated } = pool;
+      return {
+        ...facts,
+        version,
+        stopping: stopping.aborted,
+        sessions: await host.count(),
+        kernels: { live, spare, hibernated, most: maxKernels },
+        executions: { running, queued },
+      };
+    },
 
-  routes.add(serverRoutes.GetServerEnd, async () => {
-    const failed = await life.saved;
-    return failed ? { failure: errorBody(failed).error } : {};
-  });
-}
+    stopServer: async ({ body: { pid, graceMs }, auditTarget }) => {
+      auditTarget({ target: `process ${pid}` });
+      const own = control.facts().pid;
+      if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
+      control.stop(graceMs);
+    },
 
-/** To be added last: the document tells of every route that was added before. */
-export function addSystemRoutes({ routes, host, metrics, stopping: ending, version, probe }: ServerContext): void {
-  routes.open(serverRoutes.Home, async () => new Response(HOME_PAGE, { headers }));
-  routes.open(serverRoutes.Health, async () => ({ status: 'ok' as const }));
+    getServerEnd: async () => {
+      const failed = await control.saved;
+      return failed ? { failure: errorBody(failed).error } : {};
+    },
 
-  routes.add(serverRoutes.Ready, async () => {
-    if (ending.aborted) throw drainingError();
-    // Asks the storage something, and has it keep something.
-    await host.list({ limit: 1 });
-    await probe.check();
-    return { status: 'ready' as const };
-  });
+    showHome: async () => new Response(HOME_PAGE, { headers }),
 
-  routes.add(serverRoutes.Metrics, async () => {
-    const text = await metrics.text();
-    return new Response(text, { headers: { 'content-type': metrics.contentType } });
-  });
+    getHealth: async () => ({ status: 'ok' as const }),
 
-  let made: OpenApiDocument | undefined;
-  const document = () => {
-    made ??= openApiDocument(routes.endpoints, version);
-    return made;
+    getReady: async () => {
+      if (stopping.aborted) throw drainingError();
+      // Asks the storage something, and has it keep something.
+      await host.list({ limit: 1 });
+      await probe.check();
+      return { status: 'ready' as const };
+    },
+
+    readMetrics: async () => {
+      const text = await metrics.text();
+      return new Response(text, { headers: { 'content-type': metrics.contentType } });
+    },
+
+    readOpenApi: async () => Response.json(await document()),
+
+    showDocs: async () => new Response(docsPage(await document()), { headers }),
   };
-  routes.add(serverRoutes.OpenApi, async () => Response.json(document()));
-  routes.add(serverRoutes.Docs, async () => new Response(docsPage(document()), { headers }));
 }

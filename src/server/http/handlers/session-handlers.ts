@@ -1,82 +1,75 @@
 /** Handlers for sessions and the state of their kernels. */
 
 import type { Share } from '../../../protocol/access-models.ts';
-import type { ShareWish } from '../../../protocol/api/session-routes.ts';
-import * as sessionRoutes from '../../../protocol/api/session-routes.ts';
+import type { sessionRoutes, stateRoutes } from '../../../protocol/api/session-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import { type SessionInfo, SessionSettings } from '../../../protocol/session-info.ts';
+import { type SessionInfo, SessionSettings, type ShareRequest } from '../../../protocol/session-info.ts';
 import type { SessionApi } from '../../../session/api.ts';
 import type { Privilege } from '../../../settings/server-config.ts';
 import type { AccessControl } from '../../access/access-control.ts';
-import { type Principal, requireScope, rightOf } from '../../access/authorization.ts';
+import { type Principal, rightOf } from '../../access/authorization.ts';
 import { wakeSession } from '../../quotas/admission.ts';
+import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
-export function addSessionRoutes(service: ServerContext): void {
-  const { routes, host, access, kernels, membersMay } = service;
+export function sessionHandlers({ host, access, kernels, membersMay }: ServerContext): Handlers<typeof sessionRoutes> {
+  return {
+    createSession: async ({ body = {}, principal, auditTarget, context }) => {
+      checkPrivileges(principal, body, membersMay);
+      const { shares, ...wanted } = body;
+      const given = { ...wanted, ...(await resolveShares(shares, access.users)) };
+      const { session, created } = await host.create(principal.userId, given);
+      auditTarget({ session: session.id });
+      return created ? session : context.json(session, 200);
+    },
 
-  routes.add(sessionRoutes.CreateSession, async ({ body = {}, principal, auditTarget, context }) => {
-    requireScope(principal, 'manage');
-    checkPrivileges(principal, body, membersMay);
-    const { shares, ...wanted } = body;
-    const given = { ...wanted, ...(await resolveShares(shares, access.users)) };
-    const { session, created } = await host.create(principal.userId, given);
-    auditTarget({ session: session.id });
-    return created ? session : context.json(session, 200);
-  });
+    listSessions: async ({ query, principal }) => {
+      const { label, owner, ...wanted } = query;
+      const labels = label === undefined ? {} : { labels: labelsOf(label) };
+      const ownerId = owner === undefined ? undefined : ((await access.users.find(owner))?.id ?? owner);
+      return await host.list(
+        { ...wanted, ...labels, ...(ownerId === undefined ? {} : { ownerId }) },
+        (session) => rightOf(principal, session.ownerId, session.shares) !== undefined,
+        principal.scopes.includes('admin') ? undefined : principal,
+      );
+    },
 
-  routes.add(sessionRoutes.ListSessions, async ({ query, principal }) => {
-    requireScope(principal, 'view');
-    const { label, owner, ...wanted } = query;
-    const labels = label === undefined ? {} : { labels: labelsOf(label) };
-    const ownerId = owner === undefined ? undefined : ((await access.users.find(owner))?.id ?? owner);
-    return await host.list(
-      { ...wanted, ...labels, ...(ownerId === undefined ? {} : { ownerId }) },
-      (session) => rightOf(principal, session.ownerId, session.shares) !== undefined,
-      principal.scopes.includes('admin') ? undefined : principal,
-    );
-  });
+    listKernels: async ({ principal }) => {
+      return { agents: await host.agents(principal.userId) };
+    },
 
-  routes.add(sessionRoutes.ListAgents, async ({ principal }) => {
-    requireScope(principal, 'view');
-    return { agents: await host.agents(principal.userId) };
-  });
+    getSession: async ({ info }) => info,
 
-  routes.session(sessionRoutes.GetSession, async ({ info }) => info);
+    updateSession: async ({ info, body, principal }) => {
+      const { shares, ...wanted } = body;
+      if (wanted.limits) await kernels.admitChange(info, SessionSettings.shape.limits.parse(wanted.limits));
+      const change = { ...wanted, ...(await resolveShares(shares, access.users)) };
+      return await host.update(info.id, change, { by: principal.userId });
+    },
 
-  routes.session(sessionRoutes.UpdateSession, async ({ info, body, principal }) => {
-    const { shares, ...wanted } = body;
-    if (wanted.limits) await kernels.admitChange(info, SessionSettings.shape.limits.parse(wanted.limits));
-    const change = { ...wanted, ...(await resolveShares(shares, access.users)) };
-    return await host.update(info.id, change, { by: principal.userId });
-  });
+    deleteSession: ({ info }) => host.delete(info.id),
 
-  routes.session(sessionRoutes.DeleteSession, async ({ info }) => {
-    await host.delete(info.id);
-    return undefined;
-  });
+    confirmFork: async ({ info, principal }) => {
+      // What it lets the code use is the owner's, and nobody else's to give.
+      if (principal.userId !== info.ownerId) {
+        throw new CellaError('FORBIDDEN', `Only its owner confirms session ${info.id}.`, {
+          advice: `Ask its owner, ${info.ownerId.split('~', 1)[0]}, to confirm it.`,
+          details: { session: info.id },
+        });
+      }
+      return await host.confirm(info.id, { by: principal.userId });
+    },
 
-  routes.session(sessionRoutes.ConfirmFork, async ({ info, principal }) => {
-    // What it lets the code use is the owner's, and nobody else's to give.
-    if (principal.userId !== info.ownerId) {
-      throw new CellaError('FORBIDDEN', `Only its owner confirms session ${info.id}.`, {
-        advice: `Ask its owner, ${info.ownerId.split('~', 1)[0]}, to confirm it.`,
-        details: { session: info.id },
-      });
-    }
-    return await host.confirm(info.id, { by: principal.userId });
-  });
-
-  routes.session(sessionRoutes.ForkSession, async ({ info, body, principal, auditTarget }) => {
-    requireScope(principal, 'manage');
-    // It is the forker's own from here on, with all that its parent was allowed.
-    checkPrivileges(principal, info.settings, membersMay);
-    await kernels.admit(info);
-    await kernels.admitFork(info, principal.userId);
-    const forked = await host.fork(info.id, principal.userId, body);
-    auditTarget({ target: forked.id });
-    return forked;
-  });
+    forkSession: async ({ info, body, principal, auditTarget }) => {
+      // It is the forker's own from here on, with all that its parent was allowed.
+      checkPrivileges(principal, info.settings, membersMay);
+      await kernels.admit(info);
+      await kernels.admitFork(info, principal.userId);
+      const forked = await host.fork(info.id, principal.userId, body);
+      auditTarget({ target: forked.id });
+      return forked;
+    },
+  };
 }
 
 function labelsOf(given: string | string[]): Record<string, string> {
@@ -89,62 +82,58 @@ function labelsOf(given: string | string[]): Record<string, string> {
   );
 }
 
-export function addStateRoutes(service: ServerContext): void {
-  const { routes, host, storageQuota } = service;
+export function stateHandlers(service: ServerContext): Handlers<typeof stateRoutes> {
+  const { host, storageQuota } = service;
   const api = (info: SessionInfo): Promise<SessionApi> => wakeSession(service, info);
 
-  routes.session(sessionRoutes.CompleteCode, async ({ info, body }) =>
-    (await api(info)).complete(body.code, body.cursor),
-  );
-  routes.session(sessionRoutes.InspectCode, async ({ info, body }) =>
-    (await api(info)).inspect(body.code, body.cursor),
-  );
-  routes.session(sessionRoutes.IsComplete, async ({ info, body }) => (await api(info)).isComplete(body.code));
-  routes.session(sessionRoutes.ListVariables, async ({ info }) => ({
-    variables: await (await api(info)).variables(),
-  }));
-  routes.session(sessionRoutes.ReadHistory, async ({ info }) => ({
-    history: [...(await (await host.open(info.id)).history())],
-  }));
+  return {
+    completeCode: async ({ info, body }) => (await api(info)).complete(body.code, body.cursor),
 
-  routes.session(sessionRoutes.CreateCheckpoint, async ({ info, body: { name, durable }, auditTarget }) => {
-    await storageQuota.admit(info.ownerId);
-    const made = await (await api(info)).checkpoint({
-      ...(name === undefined ? {} : { name }),
-      ...(durable === undefined ? {} : { durable }),
-    });
-    auditTarget({ target: made.id });
-    storageQuota.addStored(info.ownerId, made.bytes ?? 0);
-    return made;
-  });
-  routes.session(sessionRoutes.ListCheckpoints, async ({ info }) => ({
-    checkpoints: await (await api(info)).checkpoints(),
-  }));
-  routes.session(sessionRoutes.RestoreCheckpoint, async ({ info, params, auditTarget }) => {
-    auditTarget({ target: params.checkpoint });
-    return await (await api(info)).restore(params.checkpoint);
-  });
-  routes.session(sessionRoutes.DeleteCheckpoint, async ({ info, params, auditTarget }) => {
-    auditTarget({ target: params.checkpoint });
-    await (await api(info)).deleteCheckpoint(params.checkpoint);
-    return undefined;
-  });
+    inspectCode: async ({ info, body }) => (await api(info)).inspect(body.code, body.cursor),
 
-  const acts: readonly [typeof sessionRoutes.CommitTransaction, (session: SessionApi) => Promise<void>][] = [
-    [sessionRoutes.CommitTransaction, (session) => session.commit()],
-    [sessionRoutes.RollbackTransaction, (session) => session.rollback()],
-    [sessionRoutes.UndoCell, (session) => session.undo()],
-    [sessionRoutes.SaveSession, (session) => session.save()],
-    [sessionRoutes.HibernateSession, (session) => session.hibernate()],
-    [sessionRoutes.ResetSession, (session) => session.reset()],
-    [sessionRoutes.RestartSession, (session) => session.restart()],
-  ];
-  for (const [endpoint, act] of acts) {
-    routes.session(endpoint, async ({ info }) => {
-      await act(await api(info));
-      return undefined;
-    });
-  }
+    checkComplete: async ({ info, body }) => (await api(info)).isComplete(body.code),
+
+    listVariables: async ({ info }) => ({
+      variables: await (await api(info)).variables(),
+    }),
+
+    readHistory: async ({ info }) => ({
+      history: [...(await (await host.open(info.id)).history())],
+    }),
+
+    createCheckpoint: async ({ info, body: { name, durable }, auditTarget }) => {
+      await storageQuota.admit(info.ownerId);
+      const made = await (await api(info)).checkpoint({
+        ...(name === undefined ? {} : { name }),
+        ...(durable === undefined ? {} : { durable }),
+      });
+      auditTarget({ target: made.id });
+      storageQuota.addStored(info.ownerId, made.bytes ?? 0);
+      return made;
+    },
+
+    listCheckpoints: async ({ info }) => ({
+      checkpoints: await (await api(info)).checkpoints(),
+    }),
+
+    restoreCheckpoint: async ({ info, params, auditTarget }) => {
+      auditTarget({ target: params.checkpoint });
+      return await (await api(info)).restore(params.checkpoint);
+    },
+
+    deleteCheckpoint: async ({ info, params, auditTarget }) => {
+      auditTarget({ target: params.checkpoint });
+      await (await api(info)).deleteCheckpoint(params.checkpoint);
+    },
+
+    commitTransaction: async ({ info }) => (await api(info)).commit(),
+    rollbackTransaction: async ({ info }) => (await api(info)).rollback(),
+    undoCell: async ({ info }) => (await api(info)).undo(),
+    saveSession: async ({ info }) => (await api(info)).save(),
+    hibernateSession: async ({ info }) => (await api(info)).hibernate(),
+    resetSession: async ({ info }) => (await api(info)).reset(),
+    restartSession: async ({ info }) => (await api(info)).restart(),
+  };
 }
 
 type PrivilegedSettings = Pick<SessionSettings, 'executor' | 'sandbox' | 'cwd'>;
@@ -177,14 +166,14 @@ function* neededFor({ executor, sandbox, cwd }: PrivilegedSettings): Iterable<[P
 
 /** Undefined where nothing was said of shares. */
 async function resolveShares(
-  wishes: readonly ShareWish[] | undefined,
+  wishes: readonly ShareRequest[] | undefined,
   users: AccessControl['users'],
 ): Promise<{ shares?: Share[] }> {
   if (wishes === undefined) return {};
   return { shares: await Promise.all(wishes.map((wish) => resolveShare(wish, users))) };
 }
 
-async function resolveShare(wish: ShareWish, users: AccessControl['users']): Promise<Share> {
+async function resolveShare(wish: ShareRequest, users: AccessControl['users']): Promise<Share> {
   if ('role' in wish) return wish;
   const named = 'user' in wish ? wish.user : wish.userId;
   const user = await users.find(named);

@@ -1,0 +1,52 @@
+/** The one table of all routes: handlers, OpenAPI document and client are made from it. */
+
+import { auditRoutes, credentialRoutes, loginRoutes, tokenRoutes, userRoutes } from './access-routes.ts';
+import { agentRoutes, permissionRoutes, profileRoutes } from './agent-routes.ts';
+import { eventRoutes, executionRoutes, mcpRoutes, terminalRoutes } from './execution-routes.ts';
+import {
+  artifactRoutes,
+  depsRoutes,
+  fileRoutes,
+  namespaceRoutes,
+  skillRoutes,
+  toolRoutes,
+} from './namespace-routes.ts';
+import { serverRoutes } from './server-routes.ts';
+import { sessionRoutes, stateRoutes } from './session-routes.ts';
+import type { ClientFrame } from './socket-frames.ts';
+
+export const routes = {
+  ...sessionRoutes,
+  ...stateRoutes,
+  ...executionRoutes,
+  ...eventRoutes,
+  ...terminalRoutes,
+  ...mcpRoutes,
+  ...agentRoutes,
+  ...profileRoutes,
+  ...permissionRoutes,
+  ...toolRoutes,
+  ...skillRoutes,
+  ...artifactRoutes,
+  ...depsRoutes,
+  ...namespaceRoutes,
+  ...fileRoutes,
+  ...loginRoutes,
+  ...userRoutes,
+  ...tokenRoutes,
+  ...auditRoutes,
+  ...credentialRoutes,
+  ...serverRoutes,
+};
+
+export type Routes = typeof routes;
+export type RouteName = keyof Routes;
+
+/** The route that a frame of the session's WebSocket stands for: it needs the same right, and the audit log calls it the same. */
+export const frameRoutes = {
+  execute: routes.executeCode,
+  interrupt: routes.interruptCode,
+  input: routes.answerInput,
+  cancel_input: routes.answerInput,
+  permission: routes.decidePermission,
+} satisfies Record<Exclude<ClientFrame['type'], 'ping'>, Routes[RouteName]>;
