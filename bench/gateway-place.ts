@@ -67,7 +67,7 @@ export class GatewayPlace implements AsyncDisposable {
     };
     const models = this.#stack.use(new ModelService({ documents: storage.documents, access, dataDir, settings }));
     await models.credentials.set(access.localAdmin(), 'anthropic', 'sk-benchmark-1234');
-    const binding = { session: 'ses_bench', task: 'trn_bench', executor: 'wrk_bench' };
+    const binding = { session: 'ses_bench', turn: 'trn_bench', runner: 'rnr_bench' };
     this.#token = await access.sessionTokens.issue(access.localAdmin(), binding);
     const server = createServer((asked, response) => void models.gateway.handle(asked, response, binding));
     const socket = join(dataDir, 'gateway.sock');

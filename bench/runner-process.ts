@@ -29,9 +29,9 @@ export class RunnerProcess implements AsyncDisposable {
     await peer.call(Hello, {
       protocol_version: PROTOCOL_VERSION,
       session_id: 'ses_0123456789abcdef',
-      executor_id: 'bench',
+      runner_id: 'bench',
       key_mode: 'gateway',
-      agentic_tool: 'claude',
+      agent: 'claude',
     });
     return new RunnerProcess(child, peer, performance.now() - began);
   }

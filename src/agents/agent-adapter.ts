@@ -2,7 +2,8 @@
 
 import type { AgentEvent, AgentLogEvent } from '../protocol/agent-events.ts';
 import type { AgentProfile } from '../protocol/agent-profile.ts';
-import type { AgentFailure, AgentName, PermissionMode, TokenUsage } from '../protocol/turn.ts';
+import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
+import type { AgentName, PromptFields, TurnResult } from '../protocol/turn.ts';
 
 /** What an agent works with. Paths are those of its environment. */
 export interface AgentSetup {
@@ -24,54 +25,22 @@ export interface ModelAccess {
   readonly key: string;
 }
 
-export interface AgentTurn {
+export interface AgentTurn extends Readonly<PromptFields> {
   readonly id: string;
-  readonly prompt: string;
-  readonly mode: PermissionMode;
-  readonly model?: string | undefined;
-  /** The agent's own tools that it may use; all if undefined. */
-  readonly tools?: readonly string[] | undefined;
   /** The conversation to continue; a new one if undefined. */
   readonly conversation?: string | undefined;
-  /** Aborts when the turn must stop: it then ends as `cancelled`, also while a permission is pending. */
+  /** Aborts when the turn must stop: it then ends soon, also while a permission is pending. */
   readonly signal: AbortSignal;
   /** Resolves when there is room for more. Rejects if events are not accepted any more. */
   emit(event: AgentEvent): Promise<void>;
-  /** Asks a person, through the server. Resolves as not allowed if the turn is stopped. */
-  permit(request: AgentPermissionRequest): Promise<PermissionAnswer>;
-}
-
-export interface AgentPermissionRequest {
-  readonly item?: string;
-  readonly tool: string;
-  readonly summary: string;
-  readonly input?: unknown;
-  readonly pattern?: string;
-  /** Set if the agent asks a question, not for a permission. */
-  readonly question?: {
-    readonly text: string;
-    readonly options?: readonly { readonly label: string; readonly description?: string }[];
-  };
-}
-
-export interface PermissionAnswer {
-  readonly allowed: boolean;
-  readonly reason?: string | undefined;
-  /** The answer to a question. */
-  readonly text?: string | undefined;
-}
-
-export interface TurnOutcome {
-  readonly status: 'completed' | 'failed' | 'cancelled';
-  readonly conversation?: string;
-  readonly usage?: TokenUsage;
-  readonly error?: AgentFailure;
+  /** Asks a person, through the server. Resolves as not allowed when the turn is stopped, or `signal` aborts. */
+  permit(request: PermissionRequest, signal?: AbortSignal): Promise<PermissionAnswer>;
 }
 
 export interface Agent {
   readonly name: AgentName;
-  /** Runs one turn to its end. Failures of provider and agent are outcomes, not rejections. */
-  prompt(turn: AgentTurn): Promise<TurnOutcome>;
+  /** Runs one turn to its end. Failures of provider and agent are results. The runner decides whether a stop was the cause. */
+  prompt(turn: AgentTurn): Promise<TurnResult>;
   /** The conversation as the agent stores it, with subagents; undefined if there is none. */
   readTranscript(conversation: string): Promise<string | undefined>;
   /** Writes a conversation where the agent finds it. An older one never replaces a newer one. */
@@ -86,8 +55,8 @@ export interface AgentAdapter {
   readonly provider: 'anthropic' | 'openai' | 'gemini';
   open(setup: AgentSetup): Promise<Agent>;
   /**
-   * The events of all turns of a transcript, as the live stream would have told them, with the beginning and the end of
-   * each turn, which live the server tells. Ids of turns are those of the live stream.
+   * The events of all turns of a transcript, as the live stream would report them, with the start and end of each turn,
+   * which the server adds to a live stream. Ids of turns are those of the live stream.
    */
   eventsOf(transcript: string): AgentLogEvent[];
 }

@@ -141,7 +141,7 @@ const CLI_ADVICE: Partial<Record<ErrorCode, string>> = {
   RATE_LIMITED: 'Wait a moment, and run fewer commands at the same time.',
   QUOTA_EXCEEDED: 'Wait if it is a rate limit, use less, or ask an admin for more (`cella users update`).',
   TURN_RUNNING: 'Wait for the running turn, or stop it with Ctrl-C where it was started.',
-  WORKER_OUT_OF_MEMORY: 'Ask for work that needs less memory, or create a session with more: --memory.',
+  RUNNER_OUT_OF_MEMORY: 'Ask for work that needs less memory, or create a session with more: --memory.',
   UNAUTHENTICATED: 'Give a valid token with --token-file or CELLA_TOKEN; `cella tokens create` creates one.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all variables with `/py reset` in `cella chat`.',

@@ -228,8 +228,8 @@ export class ExecutionEnvironment implements AsyncDisposable {
   }
 
   async #prepare({ workspaceFiles = [], transcript }: Preparation): Promise<Prepared> {
-    const first = await missingFiles(this.primitive, this.#profile.files ?? {});
-    const files = await this.primitive.writeFiles([...first, ...workspaceFiles]);
+    const first = await writeMissingFiles(this.primitive, this.#profile);
+    const files = [...first, ...(await this.primitive.writeFiles(workspaceFiles))];
     const begin = { ...this.#commandBase(), profile: this.#profileWithoutFiles() };
     const lines: object[] = transcript
       ? [{ ...begin, conversation: transcript.conversation }, ...transcriptPieces(transcript.text)]
@@ -283,19 +283,21 @@ function checkedName(name: string): AgentName {
   throw new CellaError('INVALID_NAME', `${JSON.stringify(name.slice(0, 80))} cannot be the name of an agent.`);
 }
 
-async function missingFiles(
+/** Writes the files of a profile that the workspace does not have yet. */
+export async function writeMissingFiles(
   primitive: EnvironmentPrimitive,
-  files: NonNullable<AgentProfile['files']>,
-): Promise<FileWrite[]> {
+  { files = {} }: AgentProfile,
+): Promise<readonly FileWritten[]> {
   const folders = new Set(Object.keys(files).map(dirname));
   const there = new Set<string>();
   for (const folder of folders) for (const name of await namesIn(primitive, folder)) there.add(join(folder, name));
-  return Object.entries(files)
-    .filter(([path]) => !there.has(path))
-    .map(([path, content]) => ({
+  const missing = Object.entries(files).filter(([path]) => !there.has(path));
+  return await primitive.writeFiles(
+    missing.map(([path, content]) => ({
       path,
       content: typeof content === 'string' ? content : Buffer.from(content.base64, 'base64'),
-    }));
+    })),
+  );
 }
 
 async function namesIn(primitive: EnvironmentPrimitive, folder: string): Promise<string[]> {

@@ -1,4 +1,4 @@
-/** What a coding agent does, in the same words for every agent: events of the session log. */
+/** Events of the session log about coding agents and permissions; the same for every agent. */
 
 import { z } from 'zod';
 import { OutputFile } from './execution-events.ts';
@@ -8,10 +8,10 @@ const ofTurn = { turn: TurnId };
 /** `item` is the agent's own name for it, unique in its turn. */
 const ofItem = { turn: TurnId, item: z.string().min(1).max(200) };
 
-/** Set where texts were too large for an event: they are in the file as a whole, as JSON by field, and here cut. */
+/** Set if texts were too long for an event: they are truncated here, and whole in the file, as JSON by field. */
 const bounded = { file: OutputFile.optional() };
 
-/** The agent's own conversation: what it is resumed by, and what it says of itself. */
+/** The agent's own name for its conversation, and what it says about itself. */
 const AgentSession = z.object({
   type: z.literal('agent_session'),
   ...ofTurn,
@@ -21,7 +21,7 @@ const AgentSession = z.object({
   tools: z.array(z.string()).optional(),
 });
 
-/** A prompt that waits: for so many before it, of which one may be running. */
+/** A prompt that waits for `ahead` others; one of them may be running. */
 const TurnQueued = z.object({
   type: z.literal('turn_queued'),
   ...ofTurn,
@@ -37,7 +37,7 @@ const TurnStarted = z.object({
   prompt: z.string(),
   mode: PermissionMode,
   model: z.string().optional(),
-  /** Who asked for it: the id of a user. */
+  /** The id of the user who prompted. */
   by: z.string().optional(),
 });
 
@@ -52,7 +52,7 @@ const TurnEnded = z.object({
 export const ItemKind = z.enum(['message', 'reasoning', 'tool', 'subagent']);
 export type ItemKind = z.infer<typeof ItemKind>;
 
-/** `parent`: the subagent that it is part of. `tool` and `input`: of a tool and of a subagent. */
+/** `parent`: the subagent that it belongs to. `tool` and `input` are for tools and subagents. */
 const ItemStarted = z.object({
   type: z.literal('item_started'),
   ...ofItem,
@@ -64,10 +64,10 @@ const ItemStarted = z.object({
   input: z.unknown().optional(),
 });
 
-/** More of its text: what it says, thinks, or writes while it runs. */
+/** More text of an item. */
 const ItemDelta = z.object({ type: z.literal('item_delta'), ...ofItem, text: z.string() });
 
-/** All of it: it stands in place of what the deltas said. */
+/** The whole item. It replaces the deltas. */
 const ItemCompleted = z.object({
   type: z.literal('item_completed'),
   ...ofItem,
@@ -87,7 +87,7 @@ const Plan = z.object({
   entries: z.array(z.object({ text: z.string(), status: z.enum(['pending', 'in_progress', 'completed']) })),
 });
 
-/** A file of the workspace, by its path in it. */
+/** A file, by its path in the workspace. */
 const FileChanged = z.object({
   type: z.literal('file_changed'),
   ...ofTurn,
@@ -96,7 +96,7 @@ const FileChanged = z.object({
   change: z.enum(['created', 'modified', 'deleted']),
 });
 
-/** Somebody has to allow it. `turn`: of an agent; `execution`: of a tool that a kernel's code has called. */
+/** Somebody must decide. `turn`: an agent asks. `execution`: a tool that kernel code called. */
 const PermissionRequested = z.object({
   type: z.literal('permission_requested'),
   id: PermissionId,
@@ -109,11 +109,11 @@ const PermissionRequested = z.object({
   input: z.unknown().optional(),
   /** Of a kernel's tool. */
   recipe: z.string().optional(),
-  /** What the agent thinks that a rule could say that allows it always. */
+  /** A rule that the agent suggests. */
   pattern: z.string().optional(),
-  /** What a rule says that allows this again and nothing else; without it there can be no rule. */
+  /** The pattern of a rule that allows exactly this again. If undefined, there can be no rule. */
   exactly: z.string().optional(),
-  /** Milliseconds since 1970; without it, it waits for ever. */
+  /** Milliseconds since 1970. No limit if undefined. */
   expiresAt: z.number().optional(),
 });
 
@@ -130,11 +130,11 @@ const PermissionResolved = z.object({
   reason: z.string().optional(),
   /** The answer to a question. */
   text: z.string().optional(),
-  /** The id of the user who decided, or of the rule that did. */
+  /** The id of the user or of the rule that decided. */
   by: z.string().optional(),
 });
 
-/** The agent asks the person something. It is answered like a permission, with the text of the answer. */
+/** The agent asks a question. It is answered like a permission, with a text. */
 const Question = z.object({
   type: z.literal('question'),
   ...ofTurn,
@@ -146,7 +146,7 @@ const Question = z.object({
 const Usage = z.object({ type: z.literal('usage'), ...ofTurn, usage: TokenUsage });
 const Notice = z.object({ type: z.literal('agent_notice'), ...ofTurn, text: z.string() });
 const Failed = z.object({ type: z.literal('agent_error'), ...ofTurn, error: AgentFailure });
-/** An event of the agent's own that has no words here: kept as it came. */
+/** An unknown event of the agent, unchanged. */
 const Raw = z.object({
   type: z.literal('agent_raw'),
   ...ofTurn,
@@ -154,7 +154,7 @@ const Raw = z.object({
   agent: AgentName,
   native: z.unknown(),
 });
-/** The sandbox tried to reach a host that its policy does not name. */
+/** Code in the sandbox tried to reach a host that its policy does not list. */
 const NetworkDenied = z.object({
   type: z.literal('network_denied'),
   turn: TurnId.optional(),
@@ -165,7 +165,7 @@ const NetworkDenied = z.object({
   more: z.int().optional(),
 });
 
-/** What an adapter says while a turn runs; the server adds the rest. */
+/** What an adapter reports while a turn runs. The server adds the rest. */
 export const AgentEvent = z.discriminatedUnion('type', [
   AgentSession,
   ItemStarted,
@@ -180,7 +180,7 @@ export const AgentEvent = z.discriminatedUnion('type', [
 ]);
 export type AgentEvent = z.infer<typeof AgentEvent>;
 
-/** All that the log of a session says of agents and permissions. */
+/** All events of agents and permissions. */
 export const AgentLogEvent = z.discriminatedUnion('type', [
   TurnQueued,
   TurnStarted,

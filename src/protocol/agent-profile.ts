@@ -7,7 +7,7 @@ import { ModelName } from './turn.ts';
 const MOST_ENTRIES = 1000;
 const MOST_CHARACTERS = 1_048_576;
 
-/** Names become file names and words of a command line of the agent: these letters are safe in both. */
+/** Strict, because names become file names and arguments of the agent. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 const text = z
@@ -19,7 +19,7 @@ export const ProfileName = z
   .string()
   .regex(NAME, 'must be a name of 1 to 64 letters, digits, _ and -, that begins with a letter or digit');
 
-/** Where a file lies in the workspace: any name is good that leads nowhere else. */
+/** A path in the workspace: any name that does not lead out of it. */
 export const ProfilePath = z
   .string()
   .min(1)
@@ -46,7 +46,7 @@ export const McpServer = z.discriminatedUnion('type', [
 export type McpServer = z.infer<typeof McpServer>;
 
 export const Subagent = z.strictObject({
-  /** When the agent should call for it. */
+  /** When the agent should use it. */
   description: text,
   prompt: text,
   tools: z.array(z.string().min(1).max(200)).max(MOST_ENTRIES).optional(),
@@ -59,7 +59,7 @@ const tooMany = `must have ${MOST_ENTRIES} entries at most`;
 
 export const AgentProfile = z.strictObject({
   systemPrompt: text.optional(),
-  /** What always holds, by name: Markdown that the agent reads at the start of each conversation. */
+  /** Rules by name: Markdown that the agent reads at the start of each conversation. */
   rules: named(text),
   /** The text of each SKILL.md, by the skill's name. */
   skills: named(text),
@@ -67,7 +67,7 @@ export const AgentProfile = z.strictObject({
   /** The prompt behind each `/name`. */
   commands: named(text),
   mcpServers: named(McpServer),
-  /** Files that a workspace has from the start: one that is there already stays. */
+  /** The first files of a workspace. Existing files are kept. */
   files: z
     .record(ProfilePath, z.union([text, z.strictObject({ base64: z.base64() })]))
     .refine(fewEnough, tooMany)
@@ -75,7 +75,7 @@ export const AgentProfile = z.strictObject({
 });
 export type AgentProfile = z.infer<typeof AgentProfile>;
 
-/** INVALID_NAME where a name is the trouble, else INVALID_REQUEST: always with the place in the profile. */
+/** Throws `INVALID_NAME` for a bad name, otherwise `INVALID_REQUEST`, with the place in the profile. */
 export function parseProfile(input: unknown): AgentProfile {
   const parsed = AgentProfile.safeParse(input);
   if (parsed.success) return parsed.data;
@@ -84,7 +84,7 @@ export function parseProfile(input: unknown): AgentProfile {
   const ofName = issue?.code === 'invalid_key' && issue.origin === 'record';
   const why = ofName ? (issue.issues[0]?.message ?? issue.message) : (issue?.message ?? 'it cannot be read');
   const shown = place.map((part) => (NAME.test(part) ? part : JSON.stringify(part.slice(0, 80)))).join('.');
-  const message = `This is no valid profile: ${shown === '' ? '' : `${shown} `}${why}.`;
+  const message = `Invalid profile: ${shown === '' ? '' : `${shown} `}${why}.`;
   throw new CellaError(ofName ? 'INVALID_NAME' : 'INVALID_REQUEST', message, { details: { place } });
 }
 

@@ -1,6 +1,6 @@
 /**
- * The conversation that the events of a session add up to, and its reducer: the one that server, client and console use.
- * The reducer is pure, and parts that do not change stay the same objects.
+ * The conversation of a session and the reducer that makes it from events, for server, client and console. The reducer is
+ * pure, and parts that do not change stay the same objects.
  */
 
 import { z } from 'zod';
@@ -18,9 +18,9 @@ interface ConversationItem {
   readonly tool?: string | undefined;
   readonly title?: string | undefined;
   readonly input?: unknown;
-  /** What it says or thinks. */
+  /** A message or reasoning. */
   readonly text: string;
-  /** What a tool or subagent gave back. */
+  /** The result of a tool or subagent. */
   readonly output?: string | undefined;
   /** Of a subagent. */
   readonly items: readonly ConversationItem[];
@@ -50,7 +50,7 @@ interface ConversationPermission {
   readonly input?: unknown;
   readonly pattern?: string | undefined;
   readonly expiresAt?: number | undefined;
-  /** Set where it is a question in words: answered with a text. */
+  /** Set if it is a question, which is answered with a text. */
   readonly question?: Pick<EventOf<'question'>, 'text' | 'options'> | undefined;
   readonly outcome: 'pending' | PermissionOutcome;
   readonly scope?: EventOf<'permission_resolved'>['scope'];
@@ -66,15 +66,15 @@ interface ConversationFile {
 export interface ConversationState {
   /** `waiting`: for a person. */
   readonly status: 'idle' | 'running' | 'waiting';
-  /** The agent's own name of its last conversation. */
+  /** The agent's own name for its last conversation. */
   readonly conversation?: string | undefined;
   readonly turns: readonly ConversationTurn[];
-  /** As it was last told. */
+  /** The latest one. */
   readonly plan: EventOf<'plan'>['entries'];
-  /** All that agents have changed, by path. */
+  /** What agents have changed, by path. */
   readonly files: readonly ConversationFile[];
   readonly permissions: readonly ConversationPermission[];
-  /** Attempts to reach hosts that the policy does not name. */
+  /** Attempts to reach hosts that the policy does not list. */
   readonly denied: readonly Pick<EventOf<'network_denied'>, 'host' | 'port' | 'reason'>[];
   /** Of all turns. */
   readonly usage: Omit<TokenUsage, 'model'>;
@@ -144,7 +144,7 @@ const StateSchema: z.ZodType<ConversationState> = z
   })
   .meta({ id: 'ConversationState' });
 
-/** `seq` is the number of the last event in it: with those after it, it goes on. */
+/** `seq` is the number of the last event in it; reduce later events to continue. */
 export const Conversation = z.object({ seq: z.int(), state: StateSchema });
 
 export type Conversation = z.infer<typeof Conversation>;
@@ -158,7 +158,7 @@ export function reduce(state: ConversationState, event: AgentLogEvent): Conversa
 function step(state: ConversationState, event: AgentLogEvent): ConversationState {
   switch (event.type) {
     case 'turn_queued':
-      return state; // what waits is no part of the conversation yet
+      return state; // a queued prompt is not part of the conversation yet
     case 'turn_started': {
       const { type, turn, ...facts } = event;
       return inTurn(state, turn, (old) => ({ ...old, ...facts, status: 'running' }));
@@ -171,7 +171,7 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
         items: endItems(old.items, status === 'completed' ? 'completed' : 'cancelled'),
         ...(error ? { error } : {}),
       }));
-      // What it waited for when its server ended can still be decided.
+      // Permissions that were pending when the server ended can still be decided.
       if (status === 'interrupted') return ended;
       return {
         ...ended,
@@ -240,7 +240,7 @@ function newItem(id: string): ConversationTurn['items'][number] {
   return { id, kind: 'message', status: 'running', text: '', items: [] };
 }
 
-/** Events of a turn whose beginning is no longer kept still belong to it. */
+/** Also for a turn whose start is no longer in the log. */
 function inTurn(
   state: ConversationState,
   id: string,
@@ -253,7 +253,7 @@ function inTurn(
   return { ...state, turns: [...state.turns, change(begun)] };
 }
 
-/** A turn's usage is told more than once, each time whole. */
+/** A turn's usage is reported several times, always as a total. */
 function withUsage(state: ConversationState, id: string, usage: TokenUsage | undefined): ConversationState {
   if (!usage) return state;
   const next = inTurn(state, id, (old) => ({ ...old, usage }));
@@ -263,7 +263,7 @@ function withUsage(state: ConversationState, id: string, usage: TokenUsage | und
   return { ...next, usage: { input, output, cacheRead, cacheWrite, costUsd: sum('costUsd') } };
 }
 
-/** A file that was made and then changed is one that was made. */
+/** A file that was created and then modified counts as created. */
 function filesAfter(
   files: ConversationState['files'],
   { path, change }: Extract<AgentLogEvent, { type: 'file_changed' }>,
@@ -311,7 +311,7 @@ function depthOf(items: Items, id: string): number | undefined {
   return undefined;
 }
 
-/** Undefined where there is none. What is new is at the end, so it is looked for from there. */
+/** Undefined if there is none. Searches from the end, where new items are. */
 function findItem(items: Items, id: string): ConversationItem | undefined {
   for (let at = items.length - 1; at >= 0; at -= 1) {
     const item = items[at];
@@ -322,7 +322,7 @@ function findItem(items: Items, id: string): ConversationItem | undefined {
   return undefined;
 }
 
-/** All others stay the same objects. */
+/** The others stay the same objects. */
 function changeItem(items: Items, id: string, change: (item: ConversationItem) => ConversationItem): Items {
   for (let at = items.length - 1; at >= 0; at -= 1) {
     const item = items[at];
@@ -334,14 +334,14 @@ function changeItem(items: Items, id: string, change: (item: ConversationItem) =
   return items;
 }
 
-/** One whose subagent is not known is one of the turn's own; and so is one that would lie too deep for any screen. */
+/** If the subagent is unknown, or too deep to be shown, the item belongs to the turn itself. */
 function addItem(items: Items, item: ConversationItem, parent: string | undefined): Items {
   const depth = parent === undefined ? undefined : depthOf(items, parent);
   if (parent === undefined || depth === undefined || depth >= MAX_DEPTH) return [...items, item];
   return changeItem(items, parent, (above) => ({ ...above, items: [...above.items, item] }));
 }
 
-/** Nothing goes on once the turn has ended. */
+/** Ends open items with the turn. */
 function endItems(items: Items, status: 'completed' | 'cancelled'): Items {
   return items.map((item) => {
     const within = endItems(item.items, status);
@@ -352,7 +352,7 @@ function endItems(items: Items, status: 'completed' | 'cancelled'): Items {
 
 const types: ReadonlySet<string> = new Set(AgentLogEvent.options.flatMap(({ shape }) => [...shape.type.values]));
 
-/** Its number and its time are the log's, and no part of the state. */
+/** The number and time of an event are not part of the state. */
 export function reduceLogged(state: ConversationState, logged: { readonly type: string }): ConversationState {
   const event = types.has(logged.type) ? AgentLogEvent.safeParse(logged) : undefined;
   return event?.success ? reduce(state, event.data) : state;

@@ -255,12 +255,12 @@ export const errorCodes = {
     -32122,
     'Wait for the turn that runs, stop it with `/stop`, or let the prompt wait: `onBusy: "queue"`.',
   ),
-  WORKER_FAILED: retryable(
+  RUNNER_FAILED: retryable(
     500,
     -32123,
-    'Prompt again: the next turn gets a fresh executor and goes on with the conversation.',
+    'Prompt again: the next turn gets a new runner and continues the conversation.',
   ),
-  WORKER_OUT_OF_MEMORY: permanent(
+  RUNNER_OUT_OF_MEMORY: permanent(
     500,
     -32124,
     'Ask for work that takes less memory, or make a session with more: `limits.memoryMb`.',

@@ -8,7 +8,7 @@ import { PermissionId, TurnId } from './turn.ts';
 
 export const RuleId = z.string().regex(/^rul_[0-9a-z]{16}$/, 'must be rul_ and 16 letters and digits');
 
-/** How long what is allowed stays allowed. */
+/** How long a permission lasts. */
 export const PermissionScope = z.enum(['once', 'session', 'always']);
 
 export type PermissionScope = z.infer<typeof PermissionScope>;
@@ -22,8 +22,24 @@ const Question = z.object({
   options: z.array(z.object({ label: z.string(), description: z.string().optional() })).optional(),
 });
 
-/** How it ended. `by` is the id of the user who decided, or of the rule that did. */
-const Resolution = z.object({
+/** A request of an agent. */
+export const PermissionRequest = z.object({
+  /** The item of the turn that it belongs to. */
+  item: z.string().optional(),
+  tool: z.string(),
+  /** For people to read: a command line, a path. */
+  summary: z.string(),
+  input: z.unknown().optional(),
+  /** A rule that the agent suggests. It is only shown. */
+  pattern: z.string().optional(),
+  /** Set if the agent asks a question, not for a permission. */
+  question: Question.optional(),
+});
+
+export type PermissionRequest = z.infer<typeof PermissionRequest>;
+
+/** How it ended. `by` is the id of the user or of the rule that decided. */
+export const Resolution = z.object({
   outcome: PermissionOutcome,
   scope: PermissionScope.optional(),
   reason: reason.optional(),
@@ -36,26 +52,30 @@ const Resolution = z.object({
 
 export type Resolution = z.infer<typeof Resolution>;
 
+/** What the agent is told. */
+export const PermissionAnswer = z.object({
+  allowed: z.boolean(),
+  reason: z.string().max(10_000).optional(),
+  /** The answer to a question. */
+  text: z.string().max(100_000).optional(),
+});
+
+export type PermissionAnswer = z.infer<typeof PermissionAnswer>;
+
 export const PermissionInfo = z
   .object({
     id: PermissionId,
     session: SessionId,
     turn: TurnId.optional(),
     execution: ExecutionId.optional(),
-    item: z.string().optional(),
+    ...PermissionRequest.shape,
     /** Of a kernel's tool. */
     recipe: z.string().optional(),
-    /** Of a kernel's tool: a fingerprint of its definition. A rule that is made here holds for this one alone. */
+    /** Of a kernel's tool: a fingerprint of its definition. A rule made from this request applies only to it. */
     definition: z.string().optional(),
-    /** On whose behalf: the id of a user. Rules of this user decide. */
+    /** The id of the user on whose behalf it is. Rules of this user apply. */
     user: z.string().optional(),
-    tool: z.string(),
-    summary: z.string(),
-    input: z.unknown().optional(),
-    question: Question.optional(),
-    /** What the agent thinks that a rule could say. It decides nothing. */
-    pattern: z.string().optional(),
-    /** What a rule says that allows this again and nothing else; without it there can be no rule. */
+    /** The pattern of a rule that allows exactly this again. If undefined, there can be no rule. */
     exactly: z.string().optional(),
     state: z.enum(['pending', 'resolved']),
     requestedAt: z.number(),
@@ -67,8 +87,8 @@ export const PermissionInfo = z
 export type PermissionInfo = z.infer<typeof PermissionInfo>;
 
 /**
- * Who decides is known from the request, and has no field here. `pattern` is for `session` and `always`: what else is
- * allowed; without it, the very same again.
+ * Authentication says who decides. `pattern` is for `session` and `always`: what the rule allows; if undefined, exactly the
+ * same again.
  */
 export const PermissionDecision = z.discriminatedUnion('decision', [
   z.strictObject({
@@ -80,7 +100,7 @@ export const PermissionDecision = z.discriminatedUnion('decision', [
   z.strictObject({ decision: z.literal('deny'), reason: reason.optional() }),
 ]);
 
-/** As a caller writes it. */
+/** As callers write it. */
 export type PermissionDecision = z.input<typeof PermissionDecision>;
 
 export const Abstention = z.strictObject({
@@ -95,11 +115,11 @@ export const PermissionRule = z
     id: RuleId,
     tool: z.string(),
     pattern: z.string(),
-    /** Of a kernel's tool: it holds while the definition of the tool is this one; any, where it is left out. */
+    /** Of a kernel's tool: the definition that it applies to; any if undefined. */
     definition: z.string().optional(),
-    /** Set where it holds in this session alone. */
+    /** Set if it applies only to this session. */
     session: SessionId.optional(),
-    /** Who made it: the id of a user. */
+    /** The id of the user who made it. */
     by: z.string(),
     createdAt: z.number(),
   })

@@ -22,10 +22,10 @@ export type RpcMessage =
   | { readonly kind: 'notification'; readonly method: string; readonly params: unknown }
   | { readonly kind: 'result'; readonly id: RpcId; readonly result: unknown }
   | { readonly kind: 'failure'; readonly id: RpcId | null; readonly error: WireError }
-  /** No message: `id` is that of the request, where it can be told. */
+  /** Not a message. `id` is that of the request, if it is readable. */
   | { readonly kind: 'fault'; readonly id: RpcId | null; readonly code: number; readonly why: string };
 
-/** Members that JSON-RPC does not have are let pass. */
+/** Unknown members are ignored. */
 const Envelope = z.object({
   jsonrpc: z.literal('2.0'),
   id: RpcId.nullish(),
@@ -37,7 +37,7 @@ const Envelope = z.object({
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Undefined for a line with nothing in it. */
+/** Undefined for a blank line. */
 export function parseMessage(line: Uint8Array): RpcMessage | undefined {
   let json: unknown;
   try {
@@ -45,7 +45,7 @@ export function parseMessage(line: Uint8Array): RpcMessage | undefined {
     if (text.trim() === '') return undefined;
     json = JSON.parse(text);
   } catch {
-    // The reason would quote what was sent, which may be a secret that went astray.
+    // The parser's error would quote the line, which may contain a secret.
     return { kind: 'fault', id: null, code: RpcCode.parse, why: 'The line is not JSON.' };
   }
   return classify(json);
@@ -53,7 +53,7 @@ export function parseMessage(line: Uint8Array): RpcMessage | undefined {
 
 function classify(json: unknown): RpcMessage {
   const parsed = Envelope.safeParse(json);
-  if (!parsed.success) return invalidMessage(idOf(json), 'The line is no JSON-RPC 2.0 message.');
+  if (!parsed.success) return invalidMessage(idOf(json), 'The line is not a JSON-RPC 2.0 message.');
   const { id, method, params, error } = parsed.data;
   const hasResult = Object.hasOwn(parsed.data, 'result');
   if (method !== undefined) {
@@ -63,7 +63,7 @@ function classify(json: unknown): RpcMessage {
   }
   if (error && !hasResult && id !== undefined) return { kind: 'failure', id, error };
   if (hasResult && !error && id !== undefined && id !== null) return { kind: 'result', id, result: parsed.data.result };
-  return invalidMessage(null, 'The message has no method, and is no reply.');
+  return invalidMessage(null, 'The message is neither a call nor a reply.');
 }
 
 function invalidMessage(id: RpcId | null, why: string): RpcMessage {
@@ -72,7 +72,7 @@ function invalidMessage(id: RpcId | null, why: string): RpcMessage {
 
 const Call = z.object({ id: RpcId, method: z.unknown().refine((method) => method !== undefined) });
 
-/** Of a message that is wrong otherwise. A reply is never answered, so only a call's counts. */
+/** The id of an invalid message. Only calls have one here: a reply is never answered. */
 function idOf(json: unknown): RpcId | null {
   const call = Call.safeParse(json);
   return call.success ? call.data.id : null;
@@ -85,7 +85,7 @@ export interface RpcMethod<P extends z.ZodType = z.ZodType, R extends z.ZodType 
   readonly result: R;
 }
 
-/** Said, not asked: nobody is told what came of it. */
+/** A message without a reply. */
 export interface RpcNotification<P extends z.ZodType = z.ZodType> {
   readonly method: string;
   readonly params: P;
@@ -100,28 +100,28 @@ const CellaErrorData = z.object({
   details: z.record(z.string(), z.unknown()).optional(),
 });
 
-/** Whatever is not an error of ours is not told: it may speak of what the other side must not see. */
+/** The message of an unexpected error is not sent: it may contain what the other side must not see. */
 export function encodeError(error: unknown): WireError {
   if (!(error instanceof CellaError)) {
     const { rpc: code, advice } = errorCodes.INTERNAL;
-    return { code, message: 'The call failed for a reason that nobody foresaw.', data: { code: 'INTERNAL', advice } };
+    return { code, message: 'The call failed unexpectedly.', data: { code: 'INTERNAL', advice } };
   }
   const { code, advice } = error;
   const message = error.message.slice(0, MOST_CHARACTERS);
   return { code: errorCodes[code].rpc, message, data: { code, advice, details: sendable(error.details) } };
 }
 
-/** An error can always be told: what would make it too long, or is no JSON, stays here. */
+/** An error can always be sent: details that are too long, or not JSON, are left out. */
 function sendable(details: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   try {
     return JSON.stringify(details).length > MOST_DETAILS ? {} : details;
   } catch {
-    // A circle or a BigInt: details are an extra, the code and the message are what counts.
+    // A circle or a BigInt. The code and the message are enough.
     return {};
   }
 }
 
-/** For what goes wrong below the calls: with the number that JSON-RPC has for it. */
+/** An error of the protocol itself, with JSON-RPC's own number. */
 export function protocolError(rpc: number, message: string): WireError {
   const code: ErrorCode = rpc === RpcCode.invalidParams ? 'INVALID_OPTIONS' : 'RUNNER_PROTOCOL';
   return { code: rpc, message, data: { code, advice: errorCodes.RUNNER_PROTOCOL.advice, details: { rpc } } };

@@ -20,13 +20,13 @@ import {
 import type { RpcPort } from './rpc-streams.ts';
 
 export interface RpcPeerOptions {
-  /** The longest message, either way: 8 MiB. */
+  /** The longest message in either direction. Default: 8 MiB. */
   readonly frameBytes?: number;
-  /** How many calls of the other side may be worked on at once; what is over it is refused: 256. */
+  /** How many calls of the other side are handled at once. More are refused. Default: 256. */
   readonly inFlight?: number;
-  /** How many lines may be no message before the connection is given up: 100. */
+  /** How many invalid lines close the connection. Default: 100. */
   readonly faults?: number;
-  /** What a handler threw that is not an error of ours: the other side is not told. */
+  /** Called for unexpected errors of handlers. They are not sent to the other side. */
   readonly onUnforeseen?: (error: unknown, method: string) => void;
 }
 
@@ -52,13 +52,13 @@ export class RpcPeer {
     });
   }
 
-  /** Begins to read: whatever is handled is registered before. */
+  /** Starts to read. Handlers are registered before. */
   start(): this {
     void this.#read();
     return this;
   }
 
-  /** Handlers begin in the order in which the calls came. */
+  /** Handlers start in the order in which the calls came. */
   handle<P extends z.ZodType, R extends z.ZodType>(
     method: RpcMethod<P, R>,
     handler: (params: z.output<P>, context: CallContext) => Promise<z.input<R>> | z.input<R>,
@@ -67,7 +67,7 @@ export class RpcPeer {
     return this;
   }
 
-  /** What does not fit the schema is left out: nobody waits to be told. */
+  /** Notifications that do not match the schema are dropped. */
   on<P extends z.ZodType>(notification: RpcNotification<P>, listener: (params: z.output<P>) => void): this {
     this.#incoming.on(notification, listener);
     return this;
@@ -79,7 +79,7 @@ export class RpcPeer {
     options: CallOptions = {},
   ): Promise<z.output<R>> {
     if (this.#end) throw this.#end;
-    if (options.signal?.aborted) throw new CellaError('ABORTED', 'The caller had given up before the call.');
+    if (options.signal?.aborted) throw new CellaError('ABORTED', 'The call was aborted before it was sent.');
     const id = ++this.#lastId;
     const line = this.#encode({ id, method, params });
     const call = new PendingCall(method, options, () => {
@@ -91,25 +91,25 @@ export class RpcPeer {
     const parsed = result.safeParse(await call.outcome);
     if (parsed.success) return parsed.data;
     const why = describeFirstIssue(parsed.error);
-    throw new CellaError('RUNNER_PROTOCOL', `The answer to ${method} is not what it should be: ${why}.`);
+    throw new CellaError('RUNNER_PROTOCOL', `The reply to ${method} is invalid: ${why}.`);
   }
 
-  /** Resolves when there is room for more. What nobody can read any more is lost. */
+  /** Resolves when there is room for more. Lost if the connection has ended. */
   async notify<P extends z.ZodType>({ method }: RpcNotification<P>, params: z.input<P>): Promise<void> {
     await this.#write(this.#encode({ method, params }));
   }
 
-  /** Why it ended, once it has. */
+  /** Resolves with the reason when the connection has ended. */
   get closed(): Promise<CellaError> {
     return this.#closed.promise;
   }
 
-  /** Calls of ours that wait for their answer. */
+  /** How many calls of this side wait for a reply. */
   get pendingCalls(): number {
     return this.#pending.size;
   }
 
-  /** Fails what waits, and tells what works on a call to stop. */
+  /** Pending calls fail with this reason, and running handlers are aborted. */
   close(reason = new CellaError('RUNNER_GONE', 'The connection was closed on this side.')): void {
     if (this.#end) return;
     this.#end = reason;
@@ -128,13 +128,13 @@ export class RpcPeer {
           if (line.kind === 'cut') return await this.#refuseLine(`is too long, over ${this.#options.frameBytes} bytes`);
           if (!isCheapToParse(line.bytes)) return await this.#refuseLine('has too many parts, or is too deep');
           const message = parseMessage(line.bytes);
-          // Only refusals are waited for: whoever floods is slowed down by what it does not read.
+          // Waits only for refusals: a side that floods and does not read them is slowed down.
           if (message) await this.#take(message);
           if (this.#end) return;
         }
       }
       const within = lines.heldBytes > 0 ? ', in the middle of a message' : '';
-      this.close(new CellaError('RUNNER_GONE', `The other side has ended the connection${within}.`));
+      this.close(new CellaError('RUNNER_GONE', `The other side closed the connection${within}.`));
     } catch (cause) {
       this.close(broken(cause));
     }
@@ -158,7 +158,7 @@ export class RpcPeer {
     }
   }
 
-  /** Undefined for an answer to what was never asked, or is no longer waited for. */
+  /** Undefined if no call waits for this reply. */
   #settle(id: RpcId): PendingCall | undefined {
     const call = this.#pending.get(id);
     this.#pending.delete(id);
@@ -169,7 +169,7 @@ export class RpcPeer {
     this.#faults += 1;
     await this.#reply(id, protocolError(code, why));
     if (this.#faults < this.#options.faults) return;
-    this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent ${this.#faults} lines that are no messages.`));
+    this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent ${this.#faults} lines that are not messages.`));
   }
 
   async #refuseLine(why: string): Promise<void> {
@@ -177,10 +177,10 @@ export class RpcPeer {
     this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent a message that ${why}.`));
   }
 
-  /** An error is always told: where the limit is so small that its words do not fit, by its number. */
+  /** If the whole error does not fit into a message, only its number is sent. */
   async #reply(id: RpcId | null, error: WireError): Promise<void> {
     const whole = this.#line({ id, error });
-    const bare = { code: error.code, message: 'The reason is longer than a message may be.' };
+    const bare = { code: error.code, message: 'The error is too long for a message.' };
     await this.#write(this.#fits(whole) ? whole : this.#line({ id, error: bare }));
   }
 
@@ -188,7 +188,7 @@ export class RpcPeer {
     return `${JSON.stringify({ jsonrpc: '2.0', ...body })}\n`;
   }
 
-  /** No character takes more than three bytes: most lines need not be measured. */
+  /** A UTF-16 code unit has at most three bytes, so most lines need not be measured. */
   #fits(line: string): boolean {
     const { frameBytes } = this.#options;
     return line.length * 3 <= frameBytes || Buffer.byteLength(line) <= frameBytes + 1;
@@ -198,10 +198,10 @@ export class RpcPeer {
     const line = this.#line(body);
     const { frameBytes } = this.#options;
     if (this.#fits(line) && !isCheapToParse(line)) {
-      throw new CellaError('TOO_LARGE', 'The message has more parts than can be sent, or is too deep.');
+      throw new CellaError('TOO_LARGE', 'The message has too many parts, or is too deep.');
     }
     if (this.#fits(line)) return line;
-    throw new CellaError('TOO_LARGE', `The message is longer than the ${frameBytes} bytes that can be sent.`);
+    throw new CellaError('TOO_LARGE', `The message is longer than ${frameBytes} bytes.`);
   }
 
   async #write(line: string): Promise<void> {
@@ -219,14 +219,14 @@ function broken(cause: unknown): CellaError {
 }
 
 export interface CallContext {
-  /** Aborted where the caller no longer waits, or has gone. */
+  /** Aborted when the caller no longer waits. */
   readonly signal: AbortSignal;
 }
 
 export interface IncomingPort {
   readonly inFlight: number;
   readonly onUnforeseen: (error: unknown, method: string) => void;
-  /** Throws where it is too long to be sent. */
+  /** Throws if it is too long. */
   sendResult(id: RpcId, result: unknown): Promise<void>;
   sendError(id: RpcId | null, error: WireError): Promise<void>;
 }
@@ -234,7 +234,7 @@ export interface IncomingPort {
 type Request = Extract<RpcMessage, { kind: 'request' }>;
 type Handler = (params: unknown, context: CallContext) => Promise<unknown>;
 
-/** Tells the other side that nobody waits for a call any more. */
+/** Says that the caller no longer waits for a call. */
 export const CANCEL = '$/cancelRequest';
 const Cancel = { method: CANCEL, params: z.object({ id: RpcId }) };
 
@@ -278,7 +278,7 @@ export class IncomingCalls {
     }
   }
 
-  /** A promise where it is refused, done when that is told. The handler itself is called before this returns. */
+  /** Returns a promise if the call is refused; it resolves when the refusal is written. Otherwise the handler was called. */
   begin(request: Request): Promise<void> | undefined {
     const { id, method } = request;
     const handler = this.#handlers.get(method);
@@ -287,10 +287,13 @@ export class IncomingCalls {
       return this.#port.sendError(id, unknown);
     }
     if (this.#working.has(id)) {
-      return this.#port.sendError(null, protocolError(RpcCode.invalidRequest, 'A call with that id is under way.'));
+      return this.#port.sendError(
+        null,
+        protocolError(RpcCode.invalidRequest, 'A call with this id is already running.'),
+      );
     }
     if (this.#working.size >= this.#port.inFlight) {
-      return this.#port.sendError(id, encodeError(new CellaError('RATE_LIMITED', 'Too many calls are under way.')));
+      return this.#port.sendError(id, encodeError(new CellaError('RATE_LIMITED', 'Too many calls are running.')));
     }
     void this.#work(request, handler);
     return undefined;
@@ -307,23 +310,23 @@ export class IncomingCalls {
       const result = await handler(params, { signal: abort.signal });
       await this.#port.sendResult(id, result);
     } catch (error) {
-      await this.#port.sendError(id, this.#told(error, method));
+      await this.#port.sendError(id, this.#toWireError(error, method));
     } finally {
       this.#working.delete(id);
     }
   }
 
-  #told(error: unknown, method: string): WireError {
+  #toWireError(error: unknown, method: string): WireError {
     if (error instanceof BadParams) return protocolError(RpcCode.invalidParams, `${method}: ${error.message}.`);
     if (!(error instanceof CellaError)) this.#port.onUnforeseen(error, method);
     return encodeError(error);
   }
 }
 
-/** Parameters that do not fit their schema. */
+/** Parameters that do not match the schema. */
 class BadParams extends Error {}
 
-/** The first thing that is wrong, by its place: never with the value, which may be a secret. */
+/** Names the place of the first problem, never the value, which may be a secret. */
 export function describeFirstIssue(error: z.ZodError): string {
   const [issue] = error.issues;
   const place = issue?.path.map(String).join('.').slice(0, 200) ?? '';
@@ -331,28 +334,28 @@ export function describeFirstIssue(error: z.ZodError): string {
 }
 
 export interface CallOptions {
-  /** The caller's, which is that of its task: a call that names none waits for as long as the connection lives. */
+  /** No limit if undefined: the call then waits as long as the connection lives. */
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a timer can wait for. */
+/** The longest timer of Node. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 export class PendingCall {
   readonly #outcome = Promise.withResolvers<unknown>();
-  readonly #onGivenUp: () => void;
+  readonly #onAbandoned: () => void;
   readonly #aborting: Disposable | undefined;
   readonly #timer: NodeJS.Timeout | undefined;
 
-  constructor(method: string, { timeoutMs, signal }: CallOptions, onGivenUp: () => void) {
-    this.#onGivenUp = onGivenUp;
+  constructor(method: string, { timeoutMs, signal }: CallOptions, onAbandoned: () => void) {
+    this.#onAbandoned = onAbandoned;
     if (timeoutMs !== undefined && timeoutMs <= LONGEST_MS) {
       const late = () =>
-        this.#giveUp(new CellaError('DEADLINE_EXCEEDED', `${method} was not answered within ${timeoutMs} ms.`));
+        this.#abandon(new CellaError('DEADLINE_EXCEEDED', `${method} was not answered within ${timeoutMs} ms.`));
       this.#timer = setTimeout(late, timeoutMs);
     }
-    const onAborted = () => this.#giveUp(new CellaError('ABORTED', 'The caller no longer waits for the answer.'));
+    const onAborted = () => this.#abandon(new CellaError('ABORTED', 'The call was aborted.'));
     this.#aborting = onAbort(signal, onAborted);
   }
 
@@ -370,9 +373,9 @@ export class PendingCall {
     this.#outcome.reject(error);
   }
 
-  #giveUp(error: CellaError): void {
+  #abandon(error: CellaError): void {
     this.reject(error);
-    this.#onGivenUp();
+    this.#onAbandoned();
   }
 
   #release(): void {

@@ -4,15 +4,15 @@ import type { Readable, Writable } from 'node:stream';
 import { CellaError } from './errors.ts';
 
 export interface RpcPort {
-  /** To the end of the other side. It is read once. */
+  /** Read once, to its end. */
   readonly input: AsyncIterable<Uint8Array>;
-  /** A promise where the caller should wait until there is room; it rejects where nobody reads any more. */
+  /** Returns a promise if the caller should wait for room. It rejects if nobody reads any more. */
   write(text: string): Promise<void> | undefined;
-  /** Ends both directions; idempotent. */
+  /** Closes both directions. Idempotent. */
   close(): void;
 }
 
-/** Writes to a stream with backpressure. What is said in one turn of the event loop goes in one system call. */
+/** Writes to a stream with backpressure. Lines of one tick go out in one system call. */
 export function writerOf(output: Writable): RpcPort['write'] {
   let room: PromiseWithResolvers<void> | undefined;
   let broken: CellaError | undefined;
@@ -25,7 +25,7 @@ export function writerOf(output: Writable): RpcPort['write'] {
     else waiting?.resolve();
   };
   const fail = (cause?: unknown): void => {
-    broken ??= new CellaError('RUNNER_GONE', 'Nobody reads at the other end of the connection.', { cause });
+    broken ??= new CellaError('RUNNER_GONE', 'The other side of the connection does not read any more.', { cause });
     settle();
   };
   output.on('drain', settle);
@@ -51,7 +51,7 @@ export function writerOf(output: Writable): RpcPort['write'] {
   };
 }
 
-/** Over a child's stdin and stdout, or one's own, or a socket that is both. */
+/** For the stdin and stdout of a child, or of this process. */
 export function portOfStreams(input: Readable, output: Writable): RpcPort {
   return {
     input,

@@ -1,19 +1,20 @@
-/** What server and runner ask of each other: JSON-RPC 2.0, one message a line. See docs/internals/runner-protocol.md. */
+/** The calls between server and runner: JSON-RPC 2.0, one message per line. See docs/internals/runner-protocol.md. */
 
 import { z } from 'zod';
-import { AgentEvent, PermissionOutcome } from './agent-events.ts';
+import { AgentEvent } from './agent-events.ts';
 import { AgentProfile } from './agent-profile.ts';
 import { providers } from './enums.ts';
+import { PermissionRequest, Resolution } from './permission.ts';
 import type { RpcMethod, RpcNotification } from './rpc-message.ts';
 import {
   AgentFailure,
   AgentName,
-  ModelName,
+  ConversationName,
   PermissionId,
-  PermissionMode,
+  PromptFields,
   TokenUsage,
-  ToolNames,
   TurnId,
+  TurnResult,
 } from './turn.ts';
 import { TerminalArgv, TerminalSize } from './workspace-models.ts';
 
@@ -25,54 +26,57 @@ export const absolutePath = z
 export const shortText = z.string().max(10_000);
 export const RunnerSessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
 export const Environment = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string());
-/** Random, of this session and task alone, and no good once the task has ended. */
+/** Random; valid only for one session and turn, and until the turn has ended. */
 export const SessionToken = z.string().regex(/^cst_[0-9A-Za-z_-]{1,200}$/);
 
-/** `gateway`: the agent never holds a key. `just-in-time`: the runner asks for it, and gives it to the agent's process. */
+/** `gateway`: the agent never holds a key. `just-in-time`: the runner asks for it and gives it to the agent's process. */
 export const KeyMode = z.enum(['gateway', 'just-in-time']);
 export type KeyMode = z.infer<typeof KeyMode>;
 
-/** Says on whose behalf, in every call of a runner. The server believes the token alone. */
-export const taskFields = { session_token: SessionToken, session_id: RunnerSessionId, task_id: TurnId };
+/** In every call of a runner: the turn that it speaks for. The server trusts only the token. */
+export const TurnClaim = z.object({ session_token: SessionToken, session_id: RunnerSessionId, turn_id: TurnId });
+export type TurnClaim = z.infer<typeof TurnClaim>;
 
-/** The agent's own name of the conversation. */
-export const ConversationName = z.string().min(1).max(200);
-export const ToolName = z.string().min(1).max(200);
-
-export const TaskStatus = z.enum(['completed', 'failed', 'cancelled', 'timed_out']);
-export type TaskStatus = z.infer<typeof TaskStatus>;
-
-/** How a task ended. `message_count`: so many `report_message` were sent, and none is under way any more. */
-export const TaskOutcome = z.object({
-  status: TaskStatus,
+/** How a turn ended, as a runner says; bounded. `message_count`: how many `report_message` were sent. */
+export const TurnReport = TurnResult.extend({
+  usage: TokenUsage.extend({ model: shortText.optional() }).optional(),
+  error: AgentFailure.extend({ code: shortText, message: shortText, advice: shortText }).optional(),
   message_count: z.int().min(0),
-  token_usage: TokenUsage.optional(),
-  conversation: ConversationName.optional(),
-  error: AgentFailure.optional(),
 });
-export type TaskOutcome = z.infer<typeof TaskOutcome>;
+export type TurnReport = z.infer<typeof TurnReport>;
 
-/** What somebody decided. `text` is the answer to a question. */
-export const decisionFields = {
-  outcome: PermissionOutcome,
-  reason: shortText.optional(),
-  text: z.string().max(100_000).optional(),
-};
+/** What the agent is told of a resolution. */
+export const Decision = Resolution.pick({ outcome: true, reason: true, text: true });
+export type Decision = z.infer<typeof Decision>;
 
-/** The first call, from the server: nothing else is taken before it. */
+/** Bounded, because a runner sends it. */
+const PermissionFields = PermissionRequest.extend({
+  item: z.string().min(1).max(200).optional(),
+  tool: z.string().min(1).max(200),
+  summary: shortText,
+  pattern: z.string().max(1000).optional(),
+  question: z
+    .object({
+      text: shortText,
+      options: z.array(z.object({ label: shortText, description: shortText.optional() })).optional(),
+    })
+    .optional(),
+});
+
+/** The first call. Before it, a runner only answers `ping`. */
 export const Hello = {
   method: 'hello',
   params: z.object({
     protocol_version: z.int(),
     session_id: RunnerSessionId,
-    executor_id: z.string().min(1).max(200),
+    runner_id: z.string().min(1).max(200),
     key_mode: KeyMode,
-    /** Where the gateway and the session's MCP server listen, as the runner sees it. */
+    /** The socket of the gateway and the session's MCP server, as the runner sees it. */
     gateway_socket: absolutePath.optional(),
-    /** Loaded ahead, so that the first prompt starts at once. */
-    agentic_tool: AgentName.optional(),
-    /** Whether whoever started the runner adopts what loses its parent, and nothing else came from that. */
-    enclosed: z.boolean().optional(),
+    /** Loaded now, so that the first prompt starts at once. */
+    agent: AgentName.optional(),
+    /** Whether the runner's parent adopts orphaned processes, and has no others. */
+    isolated: z.boolean().optional(),
   }),
   result: z.object({ protocol_version: z.int(), pid: z.int(), agents: z.array(AgentName) }),
 } as const satisfies RpcMethod;
@@ -83,134 +87,135 @@ export const Ping = {
   result: z.object({
     uptime_ms: z.number().min(0),
     memory_bytes: z.int().min(0),
-    /** The one that runs. */
-    task_id: TurnId.optional(),
+    /** The running turn. */
+    turn_id: TurnId.optional(),
   }),
 } as const satisfies RpcMethod;
 
-/** One turn. The reply comes when it has ended, however it did; an error means that it never began. */
+/** Runs a turn. The reply comes when it has ended, in whatever way; an error means that it never started. */
 export const ExecutePrompt = {
   method: 'execute_prompt',
   params: z.object({
-    ...taskFields,
-    agentic_tool: AgentName,
-    prompt: z.string(),
+    ...TurnClaim.shape,
+    ...PromptFields.shape,
+    agent: AgentName,
     cwd: absolutePath,
-    /** Those of the agent's own tools that it may have; without it, all. */
-    tools: ToolNames.optional(),
-    permission_mode: PermissionMode,
-    /** From the call to the end of the turn, the time in which a permission waits included. */
-    timeout_ms: z.int().min(1),
-    model: ModelName.optional(),
-    /** The one to go on with; a new one without it. */
+    /** The conversation to continue; a new one if undefined. */
     conversation: ConversationName.optional(),
   }),
-  result: TaskOutcome,
+  result: TurnReport,
 } as const satisfies RpcMethod;
 
-/** A conversation as the agent keeps it, part by part from 0 on: all parts are of the moment at which the first was asked for. */
+/** The agent and its folders, as the runner sees them. */
+const agentFolders = {
+  agent: AgentName,
+  cwd: absolutePath,
+  home_dir: absolutePath,
+  program_dir: absolutePath,
+};
+
+/**
+ * Prepares the agent's folder before a turn: its profile, and the conversation to continue. A long transcript comes in
+ * parts, one call for each, in order; the runner writes it with the last.
+ */
+export const SetupSession = {
+  method: 'setup_session',
+  params: z.object({
+    ...agentFolders,
+    profile: AgentProfile,
+    transcript: z
+      .object({ conversation: ConversationName, text: z.string(), part: z.int().min(0), parts: z.int().min(1) })
+      .optional(),
+  }),
+  /** `none`: no transcript was given. `partial`: more parts must come. `kept`: the agent has a newer one. */
+  result: z.object({ transcript: z.enum(['none', 'partial', 'written', 'kept']) }),
+} as const satisfies RpcMethod;
+
+/** A conversation as the agent stores it, in parts. All parts show the state at the time part 0 was requested. */
 export const ReadTranscript = {
   method: 'read_transcript',
-  params: z.object({
-    agentic_tool: AgentName,
-    cwd: absolutePath,
-    home_dir: absolutePath,
-    program_dir: absolutePath,
-    conversation: ConversationName,
-    part: z.int().min(0),
-  }),
-  /** `parts`: how many there are. */
+  params: z.object({ ...agentFolders, conversation: ConversationName, part: z.int().min(0) }),
   result: z.object({ found: z.boolean(), text: z.string(), parts: z.int().min(0) }),
 } as const satisfies RpcMethod;
 
-/** Works in every state, also while a permission waits. The reply comes at once; the turn ends with its own. */
+/** Works in every state, also while a permission waits. The reply comes at once; `execute_prompt` has its own. */
 export const StopTask = {
   method: 'stop_task',
-  params: z.object({ task_id: TurnId, reason: shortText.optional() }),
-  /** False where that task does not run. */
+  params: z.object({ turn_id: TurnId, reason: shortText.optional() }),
+  /** False if that turn is not running. */
   result: z.object({ stopped: z.boolean() }),
 } as const satisfies RpcMethod;
 
 export const PermissionResolved = {
   method: 'permission_resolved',
-  params: z.object({ task_id: TurnId, request_id: PermissionId, ...decisionFields }),
-  /** False where nothing waits for it any more. */
+  params: z.object({ turn_id: TurnId, request_id: PermissionId, ...Decision.shape }),
+  /** False if nothing waits for it. */
   result: z.object({ accepted: z.boolean() }),
 } as const satisfies RpcMethod;
 
-/** Stops what runs, and ends the runner once the reply is sent. */
+/** Stops the running turn. The runner exits once it has sent the reply. */
 export const Shutdown = {
   method: 'shutdown',
   params: z.object({ reason: shortText.optional(), grace_ms: z.int().min(0).max(60_000).optional() }),
   result: z.object({}),
 } as const satisfies RpcMethod;
 
-/** The person's key for a provider. Refused where keys stay behind the gateway. */
+/** The key of the user who prompts. Refused if keys stay behind the gateway. */
 export const GetApiKey = {
   method: 'get_api_key',
-  params: z.object({ ...taskFields, provider: z.enum(providers) }),
+  params: z.object({ ...TurnClaim.shape, provider: z.enum(providers) }),
   result: z.object({ api_key: z.string().min(1), base_url: z.url() }),
 } as const satisfies RpcMethod;
 
-/** Asks a person. Where a rule decides, the decision is in the reply; else `permission_resolved` brings it. */
+/** Asks a person. If a rule decides, the decision is in the reply; otherwise `permission_resolved` follows. */
 export const RequestPermission = {
   method: 'request_permission',
   params: z.object({
-    ...taskFields,
-    item: z.string().min(1).max(200).optional(),
-    tool: ToolName,
-    summary: shortText,
-    input: z.unknown().optional(),
-    pattern: z.string().max(1000).optional(),
-    question: z
-      .object({
-        text: shortText,
-        options: z.array(z.object({ label: shortText, description: shortText.optional() })).optional(),
-      })
-      .optional(),
+    ...TurnClaim.shape,
+    ...PermissionFields.shape,
   }),
-  result: z.object({ request_id: PermissionId, decision: z.object(decisionFields).optional() }),
+  result: z.object({ request_id: PermissionId, decision: Decision.optional() }),
 } as const satisfies RpcMethod;
 
-/** What the agent is given to work with. Paths are as the runner sees them. */
+/** What the agent works with. Paths are as the runner sees them. */
 export const GetExecutionContext = {
   method: 'get_execution_context',
-  params: z.object({ ...taskFields }),
+  params: TurnClaim,
   result: z.object({
     home_dir: absolutePath,
     /** Where the agent's program is installed. */
     program_dir: absolutePath,
-    /** Variables for its process, beside those that the runner itself was started with. */
+    /** Variables for its process, added to the runner's own. */
     env: Environment,
     profile: AgentProfile,
-    /** The name that the agent knows the session's own MCP server by; without it, it has none. */
+    /** The name of the session's own MCP server; undefined if it has none. */
     session_mcp: z.string().min(1).max(64).optional(),
   }),
 } as const satisfies RpcMethod;
 
-/** One event of the turn. Numbers begin at 1 without gaps or repeats; the reply says that it is durable. */
+/** One event of the turn. `sequence` starts at 1, without gaps or repeats. The reply means that the event is durable. */
 export const ReportMessage = {
   method: 'report_message',
-  params: z.object({ ...taskFields, sequence: z.int().min(1), event: AgentEvent }),
+  params: z.object({ ...TurnClaim.shape, sequence: z.int().min(1), event: AgentEvent }),
   result: z.object({}),
 } as const satisfies RpcMethod;
 
-/** How far it is, for whoever waits: nothing is kept of it. */
+/** The current phase of the turn. It is not stored. */
 export const ReportProgress = {
   method: 'report_progress',
-  params: z.object({ ...taskFields, phase: z.enum(['loading', 'opening', 'prompting', 'stopping', 'closing']) }),
+  params: z.object({ ...TurnClaim.shape, phase: z.enum(['loading', 'opening', 'prompting', 'stopping', 'closing']) }),
 } as const satisfies RpcNotification;
 
-/** Sent when the turn has ended and all its messages are durable; the token is no good after it. */
+/** Sent when the turn has ended and all its messages are durable. The token is invalid after it. */
 export const ReportCompletion = {
   method: 'report_completion',
-  params: z.object({ ...taskFields, ...TaskOutcome.shape }),
+  params: z.object({ ...TurnClaim.shape, ...TurnReport.shape }),
   result: z.object({}),
 } as const satisfies RpcMethod;
 
 const TerminalId = z.string().min(1).max(128);
 
-/** A program on a PTY of the environment; without `argv` the shell that there is. */
+/** Starts a program on a PTY in the environment; the shell if `argv` is undefined. */
 export const SpawnTerminal = {
   method: 'spawn_terminal',
   params: z.object({ terminal_id: TerminalId, cwd: absolutePath, size: TerminalSize, argv: TerminalArgv.optional() }),
@@ -223,13 +228,13 @@ export const TerminateTerminal = {
   result: z.object({ terminated: z.boolean() }),
 } as const satisfies RpcMethod;
 
-/** What somebody types. */
+/** Input that a user types. */
 export const TerminalInput = {
   method: 'terminal_input',
   params: z.object({ terminal_id: TerminalId, data: z.base64().max(64 * 1024) }),
 } as const satisfies RpcNotification;
 
-/** What it shows. */
+/** Output of a terminal. */
 export const TerminalOutput = {
   method: 'terminal_output',
   params: z.object({ terminal_id: TerminalId, data: z.base64().max(128 * 1024) }),
@@ -240,13 +245,14 @@ export const TerminalExited = {
   params: z.object({ terminal_id: TerminalId, code: z.int().optional(), signal: z.string().max(32).optional() }),
 } as const satisfies RpcNotification;
 
-/** Raised with every change that the other side must know of. Fields that only one side knows are left out by the other. */
-export const PROTOCOL_VERSION = 2;
+/** Raised with every change that the other side must know. Each side drops fields that it does not know. */
+export const PROTOCOL_VERSION = 3;
 
 /** From the server to the runner. */
 export const toRunner = [
   Hello,
   Ping,
+  SetupSession,
   ExecutePrompt,
   ReadTranscript,
   StopTask,

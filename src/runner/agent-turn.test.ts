@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
-import type { Agent, AgentAdapter, AgentSetup, AgentTurn, TurnOutcome } from '../agents/agent-adapter.ts';
+import type { Agent, AgentAdapter, AgentSetup, AgentTurn } from '../agents/agent-adapter.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { TurnResult } from '../protocol/turn.ts';
 import { type AgentTurnJob, runAgentTurn } from './agent-turn.ts';
 
 const setup: AgentSetup = {
@@ -12,7 +13,7 @@ const setup: AgentSetup = {
   profile: {},
 };
 
-function adapter(prompt: (turn: AgentTurn) => Promise<TurnOutcome>, close = async () => {}): AgentAdapter {
+function adapter(prompt: (turn: AgentTurn) => Promise<TurnResult>, close = async () => {}): AgentAdapter {
   const agent: Agent = {
     name: 'stand-in',
     prompt,
@@ -28,8 +29,8 @@ function job(load: AgentAdapter | Promise<AgentAdapter>, more: Partial<AgentTurn
   return {
     load: async () => load,
     setup: async () => setup,
-    turn: { id: 'trn_0000000000000000', prompt: '', mode: 'ask', emit: async () => {}, permit },
-    timeoutMs: 60_000,
+    turn: { id: 'trn_0000000000000000', prompt: '', mode: 'ask', emit: async () => {} },
+    permit,
     stop: new AbortController().signal,
     onAbandoned: () => {},
     ...more,
@@ -42,7 +43,7 @@ describe('a turn', () => {
   test('is stopped while its agent is still loading, and then never opened', async () => {
     const stop = new AbortController();
     const loading = Promise.withResolvers<AgentAdapter>();
-    const prompt = vi.fn(async (): Promise<TurnOutcome> => ({ status: 'completed' }));
+    const prompt = vi.fn(async (): Promise<TurnResult> => ({ status: 'completed' }));
     const turn = runAgentTurn(job(loading.promise, { stop: stop.signal }));
     stop.abort();
     loading.resolve(adapter(prompt));
@@ -67,7 +68,7 @@ describe('a turn', () => {
 
   test('that came to its end while it was told to stop is completed', async () => {
     const stop = new AbortController();
-    const outcome: TurnOutcome = { status: 'completed', conversation: 'c' };
+    const outcome: TurnResult = { status: 'completed', conversation: 'c' };
     const quick = adapter(async () => {
       stop.abort();
       return outcome;
@@ -83,9 +84,47 @@ describe('a turn', () => {
       const { allowed } = await turn.permit({ tool: 'Bash', summary: 'rm' });
       return { status: allowed ? 'completed' : 'cancelled' };
     });
-    const base = job(asking, { stop: stop.signal });
-    expect((await runAgentTurn({ ...base, turn: { ...base.turn, permit } })).status).toBe('cancelled');
+    expect((await runAgentTurn(job(asking, { stop: stop.signal, permit }))).status).toBe('cancelled');
     expect(permit).not.toHaveBeenCalled();
+  });
+
+  test('that waits for a person is not allowed what it asked for when it is stopped, or no longer asks', async () => {
+    const stop = new AbortController();
+    const seen: AbortSignal[] = [];
+    const permit = (_request: unknown, signal: AbortSignal) => {
+      seen.push(signal);
+      return new Promise<never>(() => {});
+    };
+    const answers: unknown[] = [];
+    const asking = adapter(async (turn) => {
+      const own = new AbortController();
+      const first = turn.permit({ tool: 'Bash', summary: 'ls' }, own.signal);
+      own.abort();
+      answers.push((await first).allowed);
+      const second = turn.permit({ tool: 'Bash', summary: 'rm' });
+      stop.abort();
+      answers.push((await second).allowed);
+      return { status: 'failed', error: { code: 'AGENT_DIED', message: '', advice: '' } };
+    });
+    expect(await runAgentTurn(job(asking, { stop: stop.signal, permit }))).toEqual({ status: 'cancelled' });
+    expect([answers, seen.map(({ aborted }) => aborted)]).toEqual([
+      [false, false],
+      [true, true],
+    ]);
+  });
+
+  test('tells its key in no error, of its result or of an event', async () => {
+    const told: unknown[] = [];
+    const error = { code: 'PROVIDER_FAILED', message: `the-key ${'x'.repeat(10_000)}`, advice: '' };
+    const failing = adapter(async ({ id, emit }) => {
+      await emit({ type: 'agent_error', turn: id, error });
+      return { status: 'failed', error };
+    });
+    const base = job(failing);
+    const emit = async (event: unknown) => void told.push(event);
+    const end = await runAgentTurn({ ...base, turn: { ...base.turn, emit } });
+    expect(JSON.stringify([end, told])).not.toContain('the-key');
+    expect(end.error?.message).toHaveLength(2000);
   });
 
   test('keeps what is known of it when it runs out of time', async () => {

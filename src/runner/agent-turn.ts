@@ -1,18 +1,17 @@
 /** Runs one turn of an agent from loading to end. It can be stopped, or time out, in every phase. */
 
-import type { Agent, AgentAdapter, AgentSetup, AgentTurn, ModelAccess, TurnOutcome } from '../agents/agent-adapter.ts';
+import type { Agent, AgentAdapter, AgentSetup, AgentTurn, ModelAccess } from '../agents/agent-adapter.ts';
 import { onAbort } from '../lib/abort.ts';
+import type { AgentEvent } from '../protocol/agent-events.ts';
 import type { AgentProfile } from '../protocol/agent-profile.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
-import type { TaskStatus } from '../protocol/runner-methods.ts';
-import type { AgentFailure } from '../protocol/turn.ts';
+import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
+import type { AgentFailure, TurnResult } from '../protocol/turn.ts';
 import { killDescendants } from './descendants.ts';
 
 /** How long an agent may take to stop. Then its processes are killed. */
 const STOP_GRACE_MS = 5000;
 const MOST_CHARACTERS = 2000;
-/** The longest timer of Node. */
-const LONGEST_MS = 2 ** 31 - 1;
 
 type TurnPhase = 'loading' | 'opening' | 'prompting' | 'stopping' | 'closing';
 
@@ -20,10 +19,11 @@ export interface AgentTurnJob {
   readonly load: () => Promise<AgentAdapter>;
   /** Called once the agent is loaded: the setup depends on its provider. */
   readonly setup: (adapter: AgentAdapter, signal: AbortSignal) => Promise<AgentSetup>;
-  readonly turn: Omit<AgentTurn, 'signal' | 'permit'> & {
-    permit(ask: Parameters<AgentTurn['permit']>[0], signal: AbortSignal): ReturnType<AgentTurn['permit']>;
-  };
-  readonly timeoutMs: number;
+  readonly turn: Omit<AgentTurn, 'signal' | 'permit'>;
+  /** Asks a person. Nobody waits for the answer once `signal` has aborted. */
+  readonly permit: (request: PermissionRequest, signal: AbortSignal) => Promise<PermissionAnswer>;
+  /** No limit if undefined: then whoever started the turn stops it. */
+  readonly timeoutMs?: number | undefined;
   readonly stop: AbortSignal;
   readonly onPhase?: (phase: TurnPhase) => void;
   readonly graceMs?: number;
@@ -31,29 +31,26 @@ export interface AgentTurnJob {
   readonly onAbandoned?: () => void;
 }
 
-export interface TurnEnd extends Omit<TurnOutcome, 'status'> {
-  readonly status: TaskStatus;
-}
-
 /** Never rejects: failures are results of the turn. */
-export async function runAgentTurn(job: AgentTurnJob): Promise<TurnEnd> {
+export async function runAgentTurn(job: AgentTurnJob): Promise<TurnResult> {
   const { timeoutMs, graceMs = STOP_GRACE_MS, onPhase = () => {}, onAbandoned = killDescendants } = job;
   const late = new AbortController();
-  const timer = timeoutMs < LONGEST_MS ? setTimeout(() => late.abort(), timeoutMs) : undefined;
+  const timer = timeoutMs === undefined ? undefined : setTimeout(() => late.abort(), timeoutMs);
   const signal = AbortSignal.any([job.stop, late.signal]);
   const over = Promise.withResolvers<void>();
   let grace: NodeJS.Timeout | undefined;
-  onAbort(signal, () => {
+  const stop = () => {
     onPhase('stopping');
     grace = setTimeout(over.resolve, graceMs);
-  });
+  };
+  using _stopped = onAbort(signal, stop);
   try {
-    const abandoned = over.promise.then((): TurnOutcome => {
+    const abandoned = over.promise.then((): TurnResult => {
       onAbandoned();
       return { status: 'cancelled' };
     });
-    const outcome = await Promise.race([attempt(job, signal, onPhase), abandoned]);
-    return endOf(outcome, job, late.signal.aborted);
+    const result = await Promise.race([attempt(job, signal, onPhase), abandoned]);
+    return finalResult(result, job, late.signal.aborted);
   } finally {
     clearTimeout(timer);
     clearTimeout(grace);
@@ -64,7 +61,7 @@ async function attempt(
   job: AgentTurnJob,
   signal: AbortSignal,
   onPhase: (phase: TurnPhase) => void,
-): Promise<TurnOutcome> {
+): Promise<TurnResult> {
   let agent: Agent | undefined;
   let key = '';
   try {
@@ -77,15 +74,16 @@ async function attempt(
     agent = await adapter.open(setup);
     if (signal.aborted) return { status: 'cancelled' };
     onPhase('prompting');
-    const { turn } = job;
-    return await agent.prompt({
+    const { turn, permit } = job;
+    const result = await agent.prompt({
       ...turn,
       signal,
-      emit: (event) => turn.emit(event),
-      permit: (ask) => (signal.aborted ? stopped() : turn.permit(ask, signal)),
+      emit: (event) => turn.emit(withoutKeyIn(event, key)),
+      permit: (request, own) => permitUnlessStopped(request, own ? AbortSignal.any([signal, own]) : signal, permit),
     });
+    return result.error ? { ...result, error: withoutKey(result.error, key) } : result;
   } catch (error) {
-    return { status: 'failed', error: failureOf(error, key) };
+    return { status: 'failed', error: withoutKey(toFailure(error), key) };
   } finally {
     onPhase('closing');
     // The result is known; a failure to close does not change it.
@@ -93,27 +91,45 @@ async function attempt(
   }
 }
 
-async function stopped(): Promise<{ allowed: false; reason: string }> {
-  return { allowed: false, reason: 'The turn is being stopped.' };
+/** Stopped means not allowed, whoever was asked. */
+async function permitUnlessStopped(
+  request: PermissionRequest,
+  signal: AbortSignal,
+  permit: AgentTurnJob['permit'],
+): Promise<PermissionAnswer> {
+  const stopped: PermissionAnswer = { allowed: false, reason: 'The turn is being stopped.' };
+  if (signal.aborted) return stopped;
+  const aborted = Promise.withResolvers<PermissionAnswer>();
+  using _listener = onAbort(signal, () => aborted.resolve(stopped));
+  const answered = permit(request, signal);
+  answered.catch(() => {}); // thrown below, unless it was stopped first
+  return await Promise.race([answered, aborted.promise]);
 }
 
-/** A turn that finished is completed, also if it was told to stop meanwhile. */
-function endOf(outcome: TurnOutcome, { stop, timeoutMs }: AgentTurnJob, isLate: boolean): TurnEnd {
-  if (outcome.status === 'completed') return outcome;
-  const { error: _, ...known } = outcome;
-  if (isLate && !stop.aborted) {
-    const error = failure('DEADLINE_EXCEEDED', `The turn has not ended within ${timeoutMs} ms.`);
-    return { ...known, status: 'timed_out', error };
-  }
-  return stop.aborted ? { ...known, status: 'cancelled' } : outcome;
+/** A turn that finished is completed, even if it was stopped meanwhile. */
+function finalResult(result: TurnResult, { stop, timeoutMs }: AgentTurnJob, isLate: boolean): TurnResult {
+  if (result.status === 'completed') return result;
+  const { error: _, ...known } = result;
+  if (stop.aborted) return { ...known, status: 'cancelled' };
+  if (!isLate) return result;
+  const error = failure('DEADLINE_EXCEEDED', `The turn has not ended within ${timeoutMs} ms.`);
+  return { ...known, status: 'timed_out', error };
 }
 
-/** Removes the agent's key from the message. */
-function failureOf(error: unknown, key: string): AgentFailure {
-  const why = error instanceof Error ? error.message : String(error);
-  const message = (key === '' ? why : why.replaceAll(key, '…')).slice(0, MOST_CHARACTERS);
+function toFailure(error: unknown): AgentFailure {
+  const message = error instanceof Error ? error.message : String(error);
   if (error instanceof CellaError) return { code: error.code, message, advice: error.advice };
   return failure('AGENT_FAILED', message);
+}
+
+/** Agents and providers may repeat the key in what they say of an error. */
+function withoutKey({ message, ...rest }: AgentFailure, key: string): AgentFailure {
+  const cleaned = key === '' ? message : message.replaceAll(key, '…');
+  return { ...rest, message: cleaned.slice(0, MOST_CHARACTERS) };
+}
+
+function withoutKeyIn(event: AgentEvent, key: string): AgentEvent {
+  return event.type === 'agent_error' ? { ...event, error: withoutKey(event.error, key) } : event;
 }
 
 export function failure(code: ErrorCode, message: string): AgentFailure {

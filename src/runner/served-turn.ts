@@ -1,18 +1,13 @@
 /** One turn that the server has asked for over RPC: its events, its permissions and its outcome. */
 
 import type { z } from 'zod';
-import type {
-  AgentAdapter,
-  AgentPermissionRequest,
-  AgentSetup,
-  ModelAccess,
-  PermissionAnswer,
-} from '../agents/agent-adapter.ts';
-import { onAbort } from '../lib/abort.ts';
+import type { AgentAdapter, AgentSetup, ModelAccess } from '../agents/agent-adapter.ts';
 import type { AgentEvent } from '../protocol/agent-events.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
 import type { RpcPeer } from '../protocol/rpc-peer.ts';
 import {
+  type Decision,
   type ExecutePrompt,
   GetApiKey,
   GetExecutionContext,
@@ -22,16 +17,11 @@ import {
   ReportMessage,
   ReportProgress,
   RequestPermission,
-  type TaskOutcome,
+  type TurnClaim,
+  type TurnReport,
 } from '../protocol/runner-methods.ts';
-import {
-  type AgentLoader,
-  failure,
-  runAgentTurn,
-  type TurnEnd,
-  throughGateway,
-  withSessionServer,
-} from './agent-turn.ts';
+import type { TurnResult } from '../protocol/turn.ts';
+import { type AgentLoader, failure, runAgentTurn, throughGateway, withSessionServer } from './agent-turn.ts';
 
 type PromptParams = z.output<typeof ExecutePrompt.params>;
 
@@ -57,62 +47,47 @@ export class ServedTurn {
   readonly #stop = new AbortController();
 
   constructor(host: TurnHost, prompt: PromptParams) {
-    const { session_token, session_id, task_id } = prompt;
+    const { session_token, session_id, turn_id } = prompt;
     this.#host = host;
     this.#prompt = prompt;
-    this.#claim = { session_token, session_id, task_id };
+    this.#claim = { session_token, session_id, turn_id };
     this.permissions = new RpcPermissions(host.peer, this.#claim);
     this.#reports = new EventReporter(host.peer, this.#claim, () => this.stop());
   }
 
   get id(): string {
-    return this.#prompt.task_id;
+    return this.#prompt.turn_id;
   }
 
   stop(): void {
     this.#stop.abort();
   }
 
-  async run(): Promise<TaskOutcome> {
-    const { agentic_tool, task_id, prompt, permission_mode, model, tools, conversation, timeout_ms } = this.#prompt;
+  async run(): Promise<TurnReport> {
+    const { agent, turn_id: id, prompt, mode, model, tools, conversation } = this.#prompt;
     const { peer, agents } = this.#host;
-    const end = await runAgentTurn({
-      load: () => agents.load(agentic_tool),
+    const result = await runAgentTurn({
+      load: () => agents.load(agent),
       setup: (adapter, signal) => this.#setup(adapter, signal),
-      turn: {
-        id: task_id,
-        prompt,
-        mode: permission_mode,
-        model,
-        tools,
-        conversation,
-        emit: (event) => this.#reports.send(event),
-        permit: (ask, signal) => this.permissions.ask(ask, signal),
-      },
-      timeoutMs: timeout_ms,
+      turn: { id, prompt, mode, model, tools, conversation, emit: (event) => this.#reports.send(event) },
+      permit: (request, signal) => this.permissions.ask(request, signal),
       stop: this.#stop.signal,
       onPhase: (phase) => void peer.notify(ReportProgress, { ...this.#claim, phase }),
     });
     await this.#host.killLeftovers();
-    return await this.#complete(end);
+    return await this.#complete(result);
   }
 
-  /** Reports the outcome once all messages are durable. If the server refused one, the turn has failed. */
-  async #complete(end: TurnEnd): Promise<TaskOutcome> {
+  /** Reports the result once all messages are durable. If the server refused one, the turn has failed. */
+  async #complete(result: TurnResult): Promise<TurnReport> {
     const refusal = await this.#reports.end().then(
       () => undefined,
       (error: unknown) => (error instanceof CellaError ? error : undefined),
     );
-    const { status, conversation, usage, error } = refusal ? refusedEnd(end, refusal) : end;
-    const outcome: TaskOutcome = {
-      status,
-      message_count: this.#reports.count,
-      ...(usage && { token_usage: usage }),
-      ...(conversation !== undefined && { conversation }),
-      ...(error && { error }),
-    };
-    if (!refusal) await this.#host.peer.call(ReportCompletion, { ...this.#claim, ...outcome });
-    return outcome;
+    const refused = refusal && { status: 'failed' as const, error: failure(refusal.code, refusal.message) };
+    const report: TurnReport = { ...result, ...refused, message_count: this.#reports.count };
+    if (!refusal) await this.#host.peer.call(ReportCompletion, { ...this.#claim, ...report });
+    return report;
   }
 
   async #setup(adapter: AgentAdapter, signal: AbortSignal): Promise<AgentSetup> {
@@ -139,18 +114,8 @@ export class ServedTurn {
       return { baseUrl: base_url, key: api_key };
     }
     if (gatewayUrl !== undefined) return throughGateway(gatewayUrl, adapter, this.#claim.session_token);
-    throw new CellaError('INVALID_OPTIONS', 'The runner was told of no gateway, and models are reached by it alone.');
+    throw new CellaError('INVALID_OPTIONS', 'The server named no gateway, and there is no other way to a model.');
   }
-}
-
-function refusedEnd(end: TurnEnd, refusal: CellaError): TurnEnd {
-  return { ...end, status: 'failed', error: failure(refusal.code, refusal.message) };
-}
-
-interface TurnClaim {
-  readonly session_token: string;
-  readonly session_id: string;
-  readonly task_id: string;
 }
 
 /** Keeps the connection busy while the server writes, and stays below its limit of open calls. */
@@ -195,7 +160,7 @@ class EventReporter {
 
   #check(): void {
     if (this.#refusal) throw this.#refusal;
-    if (this.#ended) throw new CellaError('ABORTED', 'The turn has ended: nothing more can be told of it.');
+    if (this.#ended) throw new CellaError('ABORTED', 'The turn has ended: it can send no more events.');
   }
 
   /** Synchronous, so that the order is that of the calls. */
@@ -225,12 +190,9 @@ class EventReporter {
 function limitSize(event: AgentEvent): AgentEvent {
   const { length } = JSON.stringify(event);
   if (length <= MAX_EVENT_CHARS) return event;
-  const text = `The agent's ${event.type} is left out: its ${length} characters are too many for an event.`;
+  const text = `The agent's ${event.type} was left out: ${length} characters are too many for an event.`;
   return { type: 'agent_notice', turn: event.turn, text };
 }
-
-type ResolvedParams = z.output<typeof PermissionResolved.params>;
-type RpcDecision = Pick<ResolvedParams, 'outcome' | 'reason' | 'text'>;
 
 /** Decisions that came before the reply with their request id; normally few. */
 const MOST_EARLY = 100;
@@ -239,8 +201,8 @@ const MOST_SUMMARY = 10_000;
 class RpcPermissions {
   readonly #peer: RpcPeer;
   readonly #claim: TurnClaim;
-  readonly #waiting = new Map<string, (decision: RpcDecision) => void>();
-  readonly #early = new Map<string, RpcDecision>();
+  readonly #waiting = new Map<string, (decision: Decision) => void>();
+  readonly #early = new Map<string, Decision>();
   #asking = 0;
 
   constructor(peer: RpcPeer, claim: TurnClaim) {
@@ -249,13 +211,12 @@ class RpcPermissions {
   }
 
   /** Never rejects: an error counts as not allowed. */
-  async ask(ask: AgentPermissionRequest, signal: AbortSignal): Promise<PermissionAnswer> {
+  async ask(request: PermissionRequest, signal: AbortSignal): Promise<PermissionAnswer> {
     this.#asking += 1;
     try {
-      return toAnswer(await this.#decide(ask, signal));
+      return toAnswer(await this.#decide(request, signal));
     } catch (error) {
-      if (signal.aborted) return { allowed: false, reason: 'The turn is being stopped.' };
-      const why = error instanceof CellaError ? error.message : 'it could not be asked for';
+      const why = error instanceof CellaError ? error.message : 'the request failed';
       return { allowed: false, reason: `Nobody could be asked for permission: ${why}` };
     } finally {
       this.#asking -= 1;
@@ -263,10 +224,11 @@ class RpcPermissions {
   }
 
   /** False if nothing waits for it. */
-  resolve({ request_id, outcome, reason, text }: ResolvedParams): boolean {
+  resolve({ request_id, outcome, reason, text }: z.output<typeof PermissionResolved.params>): boolean {
     const decision = { outcome, reason, text };
     const waiting = this.#waiting.get(request_id);
     if (waiting) {
+      this.#waiting.delete(request_id);
       waiting(decision);
       return true;
     }
@@ -275,37 +237,23 @@ class RpcPermissions {
     return true;
   }
 
-  async #decide(ask: AgentPermissionRequest, signal: AbortSignal): Promise<RpcDecision> {
+  async #decide(request: PermissionRequest, signal: AbortSignal): Promise<Decision> {
     const { request_id, decision } = await this.#peer.call(
       RequestPermission,
-      { ...this.#claim, ...mutable(ask), summary: ask.summary.slice(0, MOST_SUMMARY) },
+      { ...this.#claim, ...request, summary: request.summary.slice(0, MOST_SUMMARY) },
       { signal },
     );
     const known = decision ?? this.#early.get(request_id);
     this.#early.delete(request_id);
-    return known ?? (await this.#wait(request_id, signal));
-  }
-
-  async #wait(id: string, signal: AbortSignal): Promise<RpcDecision> {
-    const decided = Promise.withResolvers<RpcDecision>();
-    using _ = onAbort(signal, () => decided.resolve({ outcome: 'cancelled', reason: 'The turn is being stopped.' }));
-    this.#waiting.set(id, decided.resolve);
-    try {
-      return await decided.promise;
-    } finally {
-      this.#waiting.delete(id);
-    }
+    if (known) return known;
+    const decided = Promise.withResolvers<Decision>();
+    this.#waiting.set(request_id, decided.resolve);
+    return await decided.promise;
   }
 }
 
-function toAnswer({ outcome, reason, text }: RpcDecision): PermissionAnswer {
+function toAnswer({ outcome, reason, text }: Decision): PermissionAnswer {
   if (outcome === 'allowed') return { allowed: true, reason, text };
   const why = outcome === 'timed_out' ? 'Nobody answered in time.' : 'It was not allowed.';
   return { allowed: false, reason: reason ?? why, text };
-}
-
-function mutable({ question, ...ask }: AgentPermissionRequest) {
-  if (!question) return ask;
-  const { text, options } = question;
-  return { ...ask, question: { text, ...(options && { options: [...options] }) } };
 }

@@ -2,10 +2,10 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
-import type { AgentAdapter, AgentPermissionRequest, AgentSetup, PermissionAnswer } from '../agents/agent-adapter.ts';
-import { onAbort } from '../lib/abort.ts';
+import type { AgentAdapter, AgentSetup } from '../agents/agent-adapter.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
+import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
 import { describeFirstIssue } from '../protocol/rpc-peer.ts';
 import { type RpcPort, writerOf } from '../protocol/rpc-streams.ts';
 import {
@@ -21,9 +21,11 @@ import {
   TranscriptRequest,
   transcriptPieces,
 } from '../protocol/runner-commands.ts';
-import { type AgentLoader, noModelAccess, runAgentTurn, throughGateway, withSessionServer } from './agent-turn.ts';
+import { checkTranscriptLength } from '../protocol/turn.ts';
+import { type AgentLoader, runAgentTurn, throughGateway, withSessionServer } from './agent-turn.ts';
 import { openLoopbackForwarder } from './loopback-forwarder.ts';
 import { ownVariables, type RunnerStreams } from './runner-process.ts';
+import { readTranscript, setupSession } from './session-setup.ts';
 
 interface CommandParts {
   readonly lines: AsyncGenerator<unknown>;
@@ -63,57 +65,62 @@ function unknownCommand(): CellaError {
   });
 }
 
-/** The longest transcript that is read into memory. */
-const MAX_TRANSCRIPT_CHARS = 256 * 1024 * 1024;
-
-const setupSession: StdioCommand = async ({ lines, output, agents }) => {
-  const { agent: name, conversation, env, ...place } = await firstLine(lines, SetupRequest);
-  const adapter = await agents.load(name);
-  const agent = await adapter.open({ ...place, env: { ...ownVariables(), ...env }, model: noModelAccess });
-  try {
-    const text = conversation === undefined ? '' : await readTranscriptText(lines);
-    const isNew = conversation !== undefined && text !== '' && (await agent.writeTranscript(conversation, text));
-    const transcript = conversation === undefined || text === '' ? 'none' : isNew ? 'written' : 'kept';
-    await output.write({ type: 'prepared', transcript } satisfies SetupLine);
-    return 0;
-  } finally {
-    await agent.close();
-  }
+const setup: StdioCommand = async ({ lines, output, agents }) => {
+  const { conversation, ...request } = await firstLine(lines, SetupRequest);
+  const text = conversation === undefined ? '' : await readPieces(lines, conversation);
+  const transcript = conversation === undefined ? undefined : { conversation, text };
+  const written = await setupSession(agents, withOwnVariables(request), transcript);
+  await output.write({ type: 'prepared', transcript: written } satisfies SetupLine);
+  return 0;
 };
 
-async function readTranscriptText(lines: AsyncGenerator<unknown>): Promise<string> {
-  const parts: string[] = [];
-  let length = 0;
+async function readPieces(lines: AsyncGenerator<unknown>, conversation: string): Promise<string> {
+  let whole = '';
   for await (const line of lines) {
-    const { text } = check(TranscriptPiece, line);
-    length += text.length;
-    if (length > MAX_TRANSCRIPT_CHARS) throw new CellaError('TOO_LARGE', 'The transcript is too long to be taken.');
-    parts.push(text);
+    whole += check(TranscriptPiece, line).text;
+    checkTranscriptLength(conversation, whole.length);
   }
-  return parts.join('');
+  return whole;
+}
+
+function withOwnVariables<T extends { readonly env: Readonly<Record<string, string>> }>(request: T): T {
+  return { ...request, env: { ...ownVariables(), ...request.env } };
 }
 
 type ParsedQuery = z.output<typeof QueryRequest>;
 /** The part of an agent's setup that depends on the way to the models. */
 type ModelSetup = (adapter: AgentAdapter) => Pick<AgentSetup, 'model' | 'profile'>;
 
-const executeQuery: StdioCommand = async (parts) => {
-  const query = await firstLine(parts.lines, QueryRequest);
-  const { access, profile } = query;
-  if ('baseUrl' in access) return await runQuery(parts, query, () => ({ model: access, profile }));
+const query: StdioCommand = async (parts) => {
+  const request = await firstLine(parts.lines, QueryRequest);
+  const { access, profile } = request;
+  if ('baseUrl' in access) return await runQuery(parts, request, () => ({ model: access, profile }));
   const { key, sessionMcp } = access;
   await using gateway = await openLoopbackForwarder(access.gatewaySocket);
   const whole = sessionMcp === undefined ? profile : withSessionServer(profile, sessionMcp, gateway.url, key);
   const reach: ModelSetup = (adapter) => ({ model: throughGateway(gateway.url, adapter, key), profile: whole });
-  return await runQuery(parts, query, reach);
+  return await runQuery(parts, request, reach);
 };
 
 async function runQuery(
   { lines, output, agents, stop }: CommandParts,
-  query: ParsedQuery,
+  request: ParsedQuery,
   reach: ModelSetup,
 ): Promise<number> {
-  const { agent, cwd, homeDir, programDir, env, turn: id, timeoutMs, prompt, mode, model, tools, conversation } = query;
+  const {
+    agent,
+    cwd,
+    homeDir,
+    programDir,
+    env,
+    turn: id,
+    timeoutMs,
+    prompt,
+    mode,
+    model,
+    tools,
+    conversation,
+  } = request;
   const stopping = new AbortController();
   const answers = new StdioPermissions(output);
   let broken: { readonly error: unknown } | undefined;
@@ -125,7 +132,7 @@ async function runQuery(
       stopping.abort();
     });
   let messageCount = 0;
-  const end = await runAgentTurn({
+  const result = await runAgentTurn({
     load: () => agents.load(agent),
     setup: async (adapter) => ({ cwd, homeDir, programDir, env: { ...ownVariables(), ...env }, ...reach(adapter) }),
     turn: {
@@ -134,30 +141,25 @@ async function runQuery(
         messageCount += 1;
         await output.write({ type: 'event', sequence: messageCount, event } satisfies QueryLine);
       },
-      permit: (ask, signal) => answers.ask(ask, signal),
     },
+    permit: (ask) => answers.ask(ask),
     timeoutMs,
     stop: AbortSignal.any([stop, stopping.signal]),
   });
   if (broken) throw broken.error;
-  await output.write({ type: 'ended', ...end, messageCount } satisfies QueryLine);
-  return end.status === 'completed' || end.status === 'cancelled' ? 0 : 1;
+  await output.write({ type: 'ended', ...result, messageCount } satisfies QueryLine);
+  return result.status === 'completed' || result.status === 'cancelled' ? 0 : 1;
 }
 
-const readTranscript: StdioCommand = async ({ lines, output, agents }) => {
-  const { agent: name, conversation, as, env, ...place } = await firstLine(lines, TranscriptRequest);
-  const adapter = await agents.load(name);
+const transcript: StdioCommand = async ({ lines, output, agents }) => {
+  const { conversation, as, ...request } = await firstLine(lines, TranscriptRequest);
   const write = (line: TranscriptLine) => output.write(line);
-  const agent = await adapter.open({ ...place, env: { ...ownVariables(), ...env }, model: noModelAccess, profile: {} });
-  try {
-    const text = await agent.readTranscript(conversation);
-    if (as === 'text') for (const piece of transcriptPieces(text ?? '')) await write(piece);
-    else for (const event of adapter.eventsOf(text ?? '')) await write({ type: 'event', event });
-    await write({ type: 'end', found: text !== undefined });
-    return 0;
-  } finally {
-    await agent.close();
-  }
+  const text = await readTranscript(agents, { ...withOwnVariables(request), profile: {} }, conversation);
+  if (as === 'text') for (const piece of transcriptPieces(text ?? '')) await write(piece);
+  else
+    for (const event of (await agents.load(request.agent)).eventsOf(text ?? '')) await write({ type: 'event', event });
+  await write({ type: 'end', found: text !== undefined });
+  return 0;
 };
 
 class StdioPermissions {
@@ -171,25 +173,13 @@ class StdioPermissions {
     this.#output = output;
   }
 
-  async ask(ask: AgentPermissionRequest, signal: AbortSignal): Promise<PermissionAnswer> {
+  async ask(request: PermissionRequest): Promise<PermissionAnswer> {
     if (this.#end !== undefined) return { allowed: false, reason: this.#end };
     const id = ++this.#asked;
     const answered = Promise.withResolvers<PermissionAnswer>();
     this.#waiting.set(id, answered.resolve);
-    using _ = onAbort(signal, () => answered.resolve({ allowed: false, reason: 'The turn is being stopped.' }));
-    try {
-      const { question, ...rest } = ask;
-      const words = question && { text: question.text, ...(question.options && { options: [...question.options] }) };
-      await this.#output.write({
-        type: 'permission',
-        id,
-        ...rest,
-        ...(words && { question: words }),
-      } satisfies QueryLine);
-      return await answered.promise;
-    } finally {
-      this.#waiting.delete(id);
-    }
+    await this.#output.write({ type: 'permission', id, ...request } satisfies QueryLine);
+    return await answered.promise;
   }
 
   /** Reads to the end of the input. Throws `INVALID_REQUEST` for an invalid line. */
@@ -198,13 +188,18 @@ class StdioPermissions {
       for await (const line of lines) {
         const said = check(QueryInput, line);
         if (said.type === 'stop') onStop();
-        else this.#waiting.get(said.id)?.({ allowed: said.allowed, reason: said.reason, text: said.text });
+        else this.#answer(said);
       }
-      this.#close('Nobody is there to be asked: the input has ended.');
+      this.#close('Nobody can answer: the input has ended.');
     } catch (error) {
-      this.#close(error instanceof CellaError ? error.message : 'Nobody is there to be asked: the input broke.');
+      this.#close(error instanceof CellaError ? error.message : 'Nobody can answer: the input broke.');
       throw error;
     }
+  }
+
+  #answer({ id, allowed, reason, text }: Extract<QueryInput, { type: 'permission' }>): void {
+    this.#waiting.get(id)?.({ allowed, reason, text });
+    this.#waiting.delete(id);
   }
 
   #close(why: string): void {
@@ -239,20 +234,16 @@ function* parseLine(line: Line): Generator<unknown> {
 
 async function firstLine<S extends z.ZodType>(lines: AsyncGenerator<unknown>, schema: S): Promise<z.output<S>> {
   const { value, done } = await lines.next();
-  if (done) throw new CellaError('INVALID_REQUEST', 'The command reads one line of JSON, and there was none.');
+  if (done) throw new CellaError('INVALID_REQUEST', 'The command reads one line of JSON, but the input is empty.');
   return check(schema, value);
 }
 
 function check<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
-  throw new CellaError(
-    'INVALID_REQUEST',
-    `The input is not what the command takes: ${describeFirstIssue(outcome.error)}.`,
-    {
-      advice: 'docs/internals/runner.md shows every field.',
-    },
-  );
+  throw new CellaError('INVALID_REQUEST', `Invalid input: ${describeFirstIssue(outcome.error)}.`, {
+    advice: 'docs/internals/runner.md shows every field.',
+  });
 }
 
 class JsonOutput {
@@ -275,11 +266,11 @@ class JsonOutput {
 function toErrorBody(error: unknown): ErrorLine['error'] {
   if (error instanceof CellaError) return { ...error.toJSON() };
   console.error(error);
-  return { code: 'INTERNAL', message: 'The command failed; its stderr tells why.', advice: errorCodes.INTERNAL.advice };
+  return { code: 'INTERNAL', message: 'The command failed; see its stderr.', advice: errorCodes.INTERNAL.advice };
 }
 
 const commands: ReadonlyMap<string, StdioCommand> = new Map([
-  ['setup-session', setupSession],
-  ['execute-query', executeQuery],
-  ['read-transcript', readTranscript],
+  ['setup-session', setup],
+  ['execute-query', query],
+  ['read-transcript', transcript],
 ]);

@@ -164,7 +164,7 @@ function registerHostMetrics(registry: Registry): (told: SessionMetrics) => void
 }
 
 export interface AgentMetrics {
-  readonly workers: RunnerPoolMetrics;
+  readonly runners: RunnerPoolMetrics;
   readonly models: ModelTotals;
 }
 
@@ -187,15 +187,15 @@ function registerAgentMetrics(registry: Registry): (told: AgentMetrics) => void 
     labelNames: ['kind'],
     registers,
   });
-  return ({ workers, models }) => {
-    live.set(workers.live);
-    starting.set(workers.starting);
-    busy.set(workers.busy);
-    waiting.set(workers.waiting);
+  return ({ runners, models }) => {
+    live.set(runners.live);
+    starting.set(runners.starting);
+    busy.set(runners.busy);
+    waiting.set(runners.waiting);
     // Others count; here a counter only says what it has come to.
     for (const one of [started, failures, calls, cost, tokens]) one.reset();
-    started.inc(workers.started);
-    failures.inc(workers.failures);
+    started.inc(runners.started);
+    failures.inc(runners.failures);
     calls.inc(models.calls);
     cost.inc(models.costUsd);
     for (const [kind, count] of Object.entries(models.tokens)) tokens.inc({ kind }, count);

@@ -11,7 +11,7 @@ it('what a command line says of executors reaches them', () => {
   const { place: _place, ...request } = toServeRequest(flags, defaults);
   const { agents } = serveOptions({ ...request, version: '0', dataDir: '/nowhere', session: {} });
   const tokens = { tokenMs: 3_600_000, tokenUses: 7 };
-  expect(agents?.workers).toEqual({ maxWorkers: 3, idleMs: 4000, startMs: 5000, stopMs: 6000, ...tokens });
+  expect(agents?.runners).toEqual({ maxRunners: 3, idleMs: 4000, startMs: 5000, stopMs: 6000, ...tokens });
 });
 
 it.each(['agentIdle', 'agentStart', 'agentStop'] as const)('%s is no longer than a day', (name) => {

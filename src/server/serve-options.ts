@@ -28,8 +28,8 @@ export function serveOptions(wanted: ResolvedServeSettings): ServeOptions {
     log: { level: logLevel, file: logFile },
     ...(rate === undefined ? {} : { rates: { perSecond: rate, burst: rate * 4 } }),
     agents: {
-      workers: {
-        ...(maxAgents === undefined ? {} : { maxWorkers: maxAgents }),
+      runners: {
+        ...(maxAgents === undefined ? {} : { maxRunners: maxAgents }),
         ...(agentIdleMs === undefined ? {} : { idleMs: agentIdleMs }),
         ...(agentStartMs === undefined ? {} : { startMs: agentStartMs }),
         ...(agentStopMs === undefined ? {} : { stopMs: agentStopMs }),

@@ -227,7 +227,7 @@ async function serveUntil(
     control,
     probe: new StorageProbe(storage, dataDir),
     codingAgents: () => made.list(),
-    agentMetrics: () => ({ workers: made.pool.metrics(), models: counts.numbers }),
+    agentMetrics: () => ({ runners: made.pool.metrics(), models: counts.numbers }),
     socketPath: socket,
   };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));

@@ -3,13 +3,13 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import type { AgentPermissionRequest } from '../../src/agents/agent-adapter.ts';
+import type { PermissionRequest } from '../../src/protocol/permission.ts';
 import { KEY } from '../support/servers/agent-server.ts';
 import { endOf, type Suite, textsOf } from './suite.ts';
 
 export function agentTests(suite: () => Suite): void {
   test('a tool that is approved runs, and the file that it wrote is told', async () => {
-    const asks: AgentPermissionRequest[] = [];
+    const asks: PermissionRequest[] = [];
     const outcome = await suite().place.prompt(`#write ${suite().inside('out.txt')} good day`, {
       permit: async (ask) => {
         expect(existsSync(suite().outside('out.txt'))).toBe(false);
@@ -30,7 +30,7 @@ export function agentTests(suite: () => Suite): void {
     const outcome = await suite().place.prompt(`#write ${suite().inside('auto.txt')}`, { mode: 'auto-edit' });
     expect(outcome.status).toBe('completed');
     expect(await suite().files()).toEqual(['auto.txt']);
-    const asks: AgentPermissionRequest[] = [];
+    const asks: PermissionRequest[] = [];
     await suite().place.prompt('#run node -e "1"', {
       mode: 'auto-edit',
       permit: async (ask) => {
@@ -42,7 +42,7 @@ export function agentTests(suite: () => Suite): void {
   });
 
   test('a question gets the answer of the person', async () => {
-    const asks: AgentPermissionRequest[] = [];
+    const asks: PermissionRequest[] = [];
     const outcome = await suite().place.prompt('#ask', {
       permit: async (ask) => {
         asks.push(ask);

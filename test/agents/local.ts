@@ -1,12 +1,13 @@
-/** The first place: the adapter in this process, with the agent's program as its child. */
+/** The first place: turns in this process, with the agent's program as its child. */
 
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readdir, readlink, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Agent, AgentAdapter } from '../../src/agents/agent-adapter.ts';
+import type { AgentAdapter, AgentSetup } from '../../src/agents/agent-adapter.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
 import type { AgentEvent } from '../../src/protocol/agent-events.ts';
+import { runAgentTurn } from '../../src/runner/agent-turn.ts';
 import { KEY } from '../support/servers/agent-server.ts';
 import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
 
@@ -25,7 +26,7 @@ export function localPlace(name: string, programDir: string): OpenPlace {
       model: { baseUrl: modelUrl, key: KEY },
       profile: profile({ workspace: cwd, node: process.execPath }),
     };
-    return new Local(adapter, folder, () => adapter.open(setup));
+    return new Local(adapter, folder, setup);
   };
 }
 
@@ -42,39 +43,31 @@ class Local implements Place {
   readonly takesBypass = true;
   readonly #adapter: AgentAdapter;
   readonly #folder: string;
-  readonly #open: () => Promise<Agent>;
-  #agent: Promise<Agent> | undefined;
+  readonly #setup: AgentSetup;
 
-  constructor(adapter: AgentAdapter, folder: string, open: () => Promise<Agent>) {
+  constructor(adapter: AgentAdapter, folder: string, setup: AgentSetup) {
     this.#adapter = adapter;
     this.#folder = folder;
-    this.#open = open;
+    this.#setup = setup;
     this.workspace = join(folder, 'workspace');
     this.inside = this.workspace;
   }
 
-  #opened(): Promise<Agent> {
-    this.#agent ??= this.#open();
-    return this.#agent;
-  }
-
   async prompt(prompt: string, turn: PlaceTurn = {}): Promise<PlaceOutcome> {
-    const agent = await this.#opened();
     const id = turnId();
     const events: AgentEvent[] = [];
     const { mode = 'ask', model, conversation, signal = new AbortController().signal, permit, onEvent } = turn;
-    const outcome = await agent.prompt({
-      id,
-      prompt,
-      mode,
-      model,
-      conversation,
-      signal,
-      emit: async (event) => {
-        events.push(event);
-        onEvent?.(event);
-      },
+    const emit = async (event: AgentEvent) => {
+      events.push(event);
+      onEvent?.(event);
+    };
+    const outcome = await runAgentTurn({
+      load: async () => this.#adapter,
+      setup: async () => this.#setup,
+      turn: { id, prompt, mode, model, conversation, emit },
       permit: permit ?? ((ask) => Promise.reject(new Error(`nobody expects to be asked for ${ask.summary}`))),
+      stop: signal,
+      onAbandoned: () => {},
     });
     return { ...outcome, turn: id, events };
   }
@@ -84,13 +77,11 @@ class Local implements Place {
   }
 
   async transcript(conversation: string): Promise<string | undefined> {
-    return await (await this.#opened()).readTranscript(conversation);
+    const agent = await this.#adapter.open(this.#setup);
+    return await agent.readTranscript(conversation);
   }
 
-  async restart(): Promise<void> {
-    await (await this.#opened()).close();
-    this.#agent = undefined;
-  }
+  async restart(): Promise<void> {}
 
   async killAgent(): Promise<void> {
     const killed = await Promise.all(
@@ -107,7 +98,6 @@ class Local implements Place {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await (await this.#agent)?.close();
     await rm(this.#folder, { recursive: true, force: true, maxRetries: 3 });
   }
 }

@@ -2,9 +2,9 @@
 
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { AgentPermissionRequest } from '../../src/agents/agent-adapter.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
+import type { PermissionRequest } from '../../src/protocol/permission.ts';
 import { type AgentWords, allow, type Suite, textsOf } from './suite.ts';
 
 export function placeTests(words: AgentWords, suite: () => Suite): void {
@@ -39,7 +39,7 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
   });
 
   test('a tool that is denied does not run, the agent reads the reason, and the turn goes on', async () => {
-    const permit = async ({ summary }: AgentPermissionRequest) =>
+    const permit = async ({ summary }: PermissionRequest) =>
       summary.includes('touch') ? { allowed: false, reason: 'not on a Monday' } : { allowed: true };
     const outcome = await suite().place.prompt(`#both ${suite().inside('one')}`, { permit });
     expect(outcome.status).toBe('completed');

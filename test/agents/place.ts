@@ -1,9 +1,9 @@
 /** Somewhere an agent works: what the contract suite needs of it. A new place brings an OpenPlace and nothing else. */
 
-import type { AgentPermissionRequest, PermissionAnswer, TurnOutcome } from '../../src/agents/agent-adapter.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
-import type { PermissionMode, TurnState } from '../../src/protocol/turn.ts';
+import type { PermissionAnswer, PermissionRequest } from '../../src/protocol/permission.ts';
+import type { PermissionMode, TurnResult, TurnState } from '../../src/protocol/turn.ts';
 
 export interface PlaceOptions {
   /** Where the stand-in model listens on the host. */
@@ -23,10 +23,10 @@ export interface PlaceTurn {
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: AgentLogEvent) => void;
   /** Without it, nobody is expected to be asked. */
-  readonly permit?: (ask: AgentPermissionRequest) => Promise<PermissionAnswer>;
+  readonly permit?: (ask: PermissionRequest) => Promise<PermissionAnswer>;
 }
 
-export interface PlaceOutcome extends Omit<TurnOutcome, 'status'> {
+export interface PlaceOutcome extends Omit<TurnResult, 'status'> {
   readonly status: TurnState;
   readonly turn: string;
   readonly events: readonly AgentLogEvent[];

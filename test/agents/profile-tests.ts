@@ -1,13 +1,13 @@
 /** What a person has set up for an agent, by what the model receives of it and what comes of that. */
 
 import { expect, test } from 'vitest';
-import type { AgentPermissionRequest } from '../../src/agents/agent-adapter.ts';
+import type { PermissionRequest } from '../../src/protocol/permission.ts';
 import { type AgentWords, allow, type Suite, textsOf } from './suite.ts';
 
 export function profileTests(words: AgentWords, suite: () => Suite): void {
   test('has model, system prompt, rules, subagents and MCP servers passed on, and uses a tool of one', async () => {
-    const asks: AgentPermissionRequest[] = [];
-    const permit = async (ask: AgentPermissionRequest) => {
+    const asks: PermissionRequest[] = [];
+    const permit = async (ask: PermissionRequest) => {
       asks.push(ask);
       return { allowed: true };
     };

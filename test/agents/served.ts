@@ -2,14 +2,13 @@
 
 import { readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { AgentPermissionRequest } from '../../src/agents/agent-adapter.ts';
 import type { Client } from '../../src/client/client.ts';
 import type { ClientSession } from '../../src/client/client-session.ts';
 import { connect } from '../../src/client/index.ts';
 import type { SessionWish } from '../../src/client/resources.ts';
 import { omitUndefined } from '../../src/lib/omit-undefined.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
-import type { PermissionDecision } from '../../src/protocol/permission.ts';
+import type { PermissionDecision, PermissionRequest } from '../../src/protocol/permission.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';
 import { folderName } from '../../src/storage/folder-name.ts';
@@ -162,7 +161,7 @@ class ServedPlace implements Place {
 
 type Asked = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
 
-function askOf(asked: Asked): AgentPermissionRequest {
+function askOf(asked: Asked): PermissionRequest {
   if (asked.type === 'question') {
     const { text, options = [] } = asked;
     return { tool: 'question', summary: text, question: { text, options: options.map(optionOf) } };

@@ -3,8 +3,8 @@
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { PermissionAnswer } from '../../src/agents/agent-adapter.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
+import type { PermissionAnswer } from '../../src/protocol/permission.ts';
 import { Model } from '../support/agents/model.ts';
 import type { OpenPlace, Place, PlaceOutcome } from './place.ts';
 

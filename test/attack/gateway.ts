@@ -348,14 +348,14 @@ const bound: Row[] = [
     const { url } = await provide((_request, response) => void plain(response, _request));
     const gateway = await Gateway.open({
       settings: { providers: at(url) },
-      expected: { session: 'ses_ada', executor: 'wrk_ada' },
+      expected: { session: 'ses_ada', runner: 'rnr_ada' },
     });
     const ada = await gateway.person('ada', KEY);
     expect((await gateway.messages(await ada.token())).status).toBe(200);
     const eve = await gateway.person('eve', 'sk-ant-other');
     for (const other of [
       await ada.token({ session: 'ses_eve' }),
-      await ada.token({ executor: 'wrk_eve' }),
+      await ada.token({ runner: 'rnr_eve' }),
       await eve.token(),
       `${await ada.token()}x`,
       '',

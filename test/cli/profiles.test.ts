@@ -68,7 +68,7 @@ describe('cella profiles', () => {
       return err;
     };
     expect(await refused('rules: [')).toContain('profile.yaml, line 1');
-    expect(await refused('rule: {}')).toContain('profile.yaml: This is no valid profile');
+    expect(await refused('rule: {}')).toContain('profile.yaml: Invalid profile');
     expect(await refused('rules: { "a b": x }')).toContain('must be a name');
     expect(await refused('files: { ../x: y }')).toContain('must be a path in the workspace');
     expect(await refused('mcpServers: { a: { type: ftp } }')).toContain('mcpServers.a');

@@ -3,13 +3,15 @@
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { AgentPermissionRequest, AgentSetup, TurnOutcome } from '../../src/agents/agent-adapter.ts';
+import type { AgentSetup, AgentTurn } from '../../src/agents/agent-adapter.ts';
+import { claude } from '../../src/agents/claude/adapter.ts';
 import { readConversation } from '../../src/agents/claude/conversation-files.ts';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
 import { runClaudeTurn } from '../../src/agents/claude/run-turn.ts';
 import { loadSdk, type Sdk } from '../../src/agents/claude/sdk-options.ts';
 import type { AgentEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionMode } from '../../src/protocol/turn.ts';
+import { runAgentTurn } from '../../src/runner/agent-turn.ts';
 import { bringAgent } from '../support/agents/agents-setup.ts';
 import { Model } from '../support/agents/model.ts';
 import { type RecordedTurn, recordings } from '../support/agents/recording.ts';
@@ -92,21 +94,23 @@ async function recordTurn(
   const stop = new AbortController();
   let pieces = 0;
   const text = prompt(setup.cwd);
-  const outcome: TurnOutcome = await runClaudeTurn(teed(sdk, native), setup, {
-    id,
-    prompt: text,
-    mode,
-    model: 'claude-sonnet-5',
-    conversation,
-    signal: stop.signal,
-    emit: async ({ type }: AgentEvent) => {
-      if (type === 'item_delta' && ++pieces === stopAfter) stop.abort();
-    },
-    permit: async ({ tool, question }: AgentPermissionRequest) => {
+  const emit = async ({ type }: AgentEvent) => {
+    if (type === 'item_delta' && ++pieces === stopAfter) stop.abort();
+  };
+  const open = async () =>
+    Object.assign(await claude.open(setup), {
+      prompt: (turn: AgentTurn) => runClaudeTurn(teed(sdk, native), setup, turn),
+    });
+  const outcome = await runAgentTurn({
+    load: async () => ({ ...claude, open }),
+    setup: async () => setup,
+    turn: { id, prompt: text, mode, model: 'claude-sonnet-5', conversation, emit },
+    permit: async ({ tool, question }) => {
       if (stopAfter === 'permission') stop.abort();
       if (tool === deny?.tool) return { allowed: false, reason: deny.reason };
       return { allowed: true, ...(question ? { text: 'green, please' } : {}) };
     },
+    stop: stop.signal,
   });
   return { turn: id, prompt: text, mode, outcome, native };
 }

@@ -1,7 +1,8 @@
 /** The adapter for Claude, with Anthropic's SDK and program. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Agent, AgentAdapter, AgentSetup, AgentTurn, TurnOutcome } from '../agent-adapter.ts';
+import type { TurnResult } from '../../protocol/turn.ts';
+import type { Agent, AgentAdapter, AgentSetup, AgentTurn } from '../agent-adapter.ts';
 import { claudeFailure } from './block-events.ts';
 import { findFile, readConversation, writeConversation } from './conversation-files.ts';
 import { runClaudeTurn } from './run-turn.ts';
@@ -18,14 +19,14 @@ class Claude implements Agent {
     this.#setup = setup;
   }
 
-  async prompt(turn: AgentTurn): Promise<TurnOutcome> {
-    if (this.#running) throw new CellaError('AGENT_BUSY', 'Claude is in a turn already.');
+  async prompt(turn: AgentTurn): Promise<TurnResult> {
+    if (this.#running) throw new CellaError('AGENT_BUSY', 'Claude is already running a turn.');
     const signal = AbortSignal.any([turn.signal, this.#closing.signal]);
     const running = this.#prompt({
       ...turn,
       signal,
       emit: (event) => turn.emit(event),
-      permit: (ask) => turn.permit(ask),
+      permit: (request, own) => turn.permit(request, own),
     });
     this.#running = running;
     try {
@@ -35,7 +36,7 @@ class Claude implements Agent {
     }
   }
 
-  async #prompt(turn: AgentTurn): Promise<TurnOutcome> {
+  async #prompt(turn: AgentTurn): Promise<TurnResult> {
     const missing = await this.#missing(turn.conversation);
     if (!missing) return await runClaudeTurn(await loadSdk(this.#setup.programDir), this.#setup, turn);
     const error = claudeFailure(missing);
@@ -51,7 +52,7 @@ class Claude implements Agent {
       if (error instanceof CellaError) return error;
       throw error;
     }
-    return new CellaError('CONVERSATION_NOT_FOUND', `There is no conversation ${conversation} to go on with.`);
+    return new CellaError('CONVERSATION_NOT_FOUND', `There is no conversation ${conversation} to continue.`);
   }
 
   async readTranscript(conversation: string): Promise<string | undefined> {

@@ -57,7 +57,7 @@ test('a turn that is stopped while its program is made ready is over', { timeout
   const { setup, turn, stop } = turnOf();
   const running = runClaudeTurn(silentProgram(), setup, turn);
   stop.abort();
-  await expect(running).resolves.toMatchObject({ status: 'cancelled' });
+  await expect(running).resolves.toMatchObject({ status: 'failed' });
 });
 
 test('what a program has said that ends in the middle of it is kept, as cancelled', async () => {

@@ -2,8 +2,8 @@
 
 import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AgentFailure } from '../../protocol/turn.ts';
-import type { AgentSetup, AgentTurn, TurnOutcome } from '../agent-adapter.ts';
+import type { AgentFailure, TurnResult } from '../../protocol/turn.ts';
+import type { AgentSetup, AgentTurn } from '../agent-adapter.ts';
 import { EventSender } from '../event-sender.ts';
 import { claudeFailure } from './block-events.ts';
 import { LiveStream } from './live-stream.ts';
@@ -16,7 +16,7 @@ import { makeTurnFolder, toNativePrompt, writeProfile } from './turn-folder.ts';
 const END_GRACE_MS = 3000;
 const MOST_STDERR = 2000;
 
-export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn): Promise<TurnOutcome> {
+export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn): Promise<TurnResult> {
   if (turn.signal.aborted) return { status: 'cancelled' };
   await using folder = await makeTurnFolder(setup);
   const pluginDir = await writeProfile(setup, folder.profileDir);
@@ -58,9 +58,11 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
     done.resolve();
     query.close();
   }
-  const error = failureIn(live, death.error, { stderr, key: setup.model.key });
-  if (error && !live.failure && !turn.signal.aborted) await turn.emit({ type: 'agent_error', turn: turn.id, error });
-  return outcomeOf(live, error, turn.signal.aborted);
+  const { conversation, usage } = live;
+  const error = live.failure ?? failureOfEnd(live, death.error, stderr);
+  if (!error) return { status: 'completed', conversation, usage };
+  if (!live.failure && !turn.signal.aborted) await turn.emit({ type: 'agent_error', turn: turn.id, error });
+  return { status: 'failed', conversation, usage, error };
 }
 
 /** The SDK throws after a failed result and when its process dies. Both just end the turn. */
@@ -125,23 +127,8 @@ function endWith(signal: AbortSignal, query: SdkQuery): EndTimer {
 }
 
 const KILLED =
-  'What it had done is kept. Where nobody has killed it, the memory of its session was used up: ' +
+  'What it had done is kept. If nobody has killed it, the memory of its session was used up: ' +
   'make a session with more (`limits.memoryMb`), or ask for work that takes less.';
-
-interface ProcessOutput {
-  readonly stderr: string;
-  /** Removed from messages. */
-  readonly key: string;
-}
-
-function failureIn(
-  { failure, result }: LiveStream,
-  death: unknown,
-  { stderr, key }: ProcessOutput,
-): AgentFailure | undefined {
-  const told = failure ?? failureOfEnd({ result }, death, stderr);
-  return told && { ...told, message: told.message.replaceAll(key, '…') };
-}
 
 function failureOfEnd(
   { result }: Pick<LiveStream, 'result'>,
@@ -158,12 +145,4 @@ function failureOfEnd(
   const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
   // Only the SDK's text says how it died; nothing here says that memory ran out.
   return claudeFailure(new CellaError('AGENT_DIED', words, /\bSIGKILL\b/.test(why) ? { advice: KILLED } : {}));
-}
-
-/** A turn that finished before it was stopped is completed. */
-function outcomeOf(live: LiveStream, error: AgentFailure | undefined, stopped: boolean): TurnOutcome {
-  const { conversation, usage } = live;
-  const known = { ...(conversation === undefined ? {} : { conversation }), ...(usage ? { usage } : {}) };
-  if (!error) return { status: 'completed', ...known };
-  return stopped ? { status: 'cancelled', ...known } : { status: 'failed', ...known, error };
 }

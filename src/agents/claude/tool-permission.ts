@@ -1,17 +1,16 @@
 /** Asks a person, through the turn, whether Claude may use a tool, and passes on Claude's own questions. */
 
 import { z } from 'zod';
-import { onAbort } from '../../lib/abort.ts';
 import type { PermissionMode } from '../../protocol/turn.ts';
-import type { AgentPermissionRequest, AgentSetup, AgentTurn, PermissionAnswer } from '../agent-adapter.ts';
+import type { AgentSetup, AgentTurn } from '../agent-adapter.ts';
 import { truncateId, truncateInput, truncateText } from '../truncate.ts';
 import type { CanUseTool, HookMatcher, ToolDecision } from './sdk-options.ts';
 import { patternOf, summaryOf } from './tool-summary.ts';
 
 /** Tools that change nothing: in `plan` mode, people may allow them. */
 const READERS = new Set(['Read', 'Glob', 'Grep', 'WebFetch', 'WebSearch', 'ListMcpResources', 'ReadMcpResource']);
-const PLANNING = 'In plan mode nothing is changed. Say what you would do; the person decides whether it is done.';
-const FINISHED = 'The plan is kept. Stop here: the person starts the work in another turn.';
+const PLANNING = 'In plan mode, nothing may be changed. Say what you would do; the person decides whether to do it.';
+const FINISHED = 'The plan is saved. Stop here: the person starts the work in another turn.';
 
 /**
  * What the program may decide by itself: its tools that read (it asks for those outside of the workspace), that keep lists,
@@ -40,25 +39,17 @@ export function toolGuard(mode: Exclude<PermissionMode, 'bypass'>): HookMatcher 
 
 export function canUseTool(turn: AgentTurn, { cwd }: Pick<AgentSetup, 'cwd'>): CanUseTool {
   return async (tool, input, { signal, toolUseID }) => {
-    const over = AbortSignal.any([turn.signal, signal]);
     const item = truncateId(toolUseID);
-    if (tool === 'AskUserQuestion') return await answer(turn, input, { item, over });
+    if (tool === 'AskUserQuestion') return await answer(turn, input, { item, signal });
     if (turn.mode === 'plan' && !READERS.has(tool)) return deny(tool === 'ExitPlanMode' ? FINISHED : PLANNING);
     const pattern = patternOf(input, cwd);
     const summary = summaryOf(tool, input, cwd);
-    const asked = { item, tool: truncateId(tool), summary, input: truncateInput(input) };
-    const { allowed, reason } = await permit(turn, over, { ...asked, ...(pattern === undefined ? {} : { pattern }) });
+    const request = { item, tool: truncateId(tool), summary, input: truncateInput(input), pattern };
+    const { allowed, reason } = await turn.permit(request, signal);
     if (!allowed) return deny(reason ?? 'The person does not allow it.');
     // Exactly the input that the person saw.
     return { behavior: 'allow', updatedInput: input };
   };
-}
-
-/** A stop does not wait for an answer. */
-async function permit(turn: AgentTurn, over: AbortSignal, ask: AgentPermissionRequest): Promise<PermissionAnswer> {
-  const stopped = Promise.withResolvers<PermissionAnswer>();
-  using _ = onAbort(over, () => stopped.resolve({ allowed: false, reason: 'The turn was stopped.' }));
-  return await Promise.race([turn.permit(ask), stopped.promise]);
 }
 
 const Questions = z.looseObject({
@@ -77,24 +68,19 @@ const Questions = z.looseObject({
 async function answer(
   turn: AgentTurn,
   input: Record<string, unknown>,
-  { item, over }: { readonly item: string; readonly over: AbortSignal },
+  { item, signal }: { readonly item: string; readonly signal: AbortSignal },
 ): Promise<ToolDecision> {
   const parsed = Questions.safeParse(input);
-  if (!parsed.success) return deny('This is no question that can be shown.');
+  if (!parsed.success) return deny('This question cannot be shown.');
   const answers: [question: string, answer: string][] = [];
   for (const { question, options } of parsed.data.questions) {
     const text = truncateText(question, 8000);
     const choices = options?.map(({ label, description }) => ({
       label: truncateText(label, 1000),
-      ...(description === undefined ? {} : { description: truncateText(description, 2000) }),
+      description: description === undefined ? undefined : truncateText(description, 2000),
     }));
-    const asked = {
-      item,
-      tool: 'AskUserQuestion',
-      summary: text,
-      question: { text, ...(choices ? { options: choices } : {}) },
-    };
-    const given = await permit(turn, over, asked);
+    const request = { item, tool: 'AskUserQuestion', summary: text, question: { text, options: choices } };
+    const given = await turn.permit(request, signal);
     if (!given.allowed) return deny(given.reason ?? 'The person does not answer.');
     answers.push([question, given.text ?? '']);
   }

@@ -26,7 +26,7 @@ export async function ask(request: PersonRequest, context: PromptContext): Promi
   return request.type === 'question' ? await answer(request, context) : await decide(request, context);
 }
 
-async function decide(request: PermissionRequest, context: PromptContext): Promise<PersonAnswer> {
+async function decide(request: RequestedPermission, context: PromptContext): Promise<PersonAnswer> {
   const { terminal } = context;
   const { exactly } = request;
   const { title, text, more } = describePermission(request);
@@ -59,7 +59,7 @@ async function decide(request: PermissionRequest, context: PromptContext): Promi
 
 /** Enter takes the very same; what the agent proposes is shown, and has to be typed. */
 async function patternFor(
-  request: PermissionRequest,
+  request: RequestedPermission,
   scope: 'session' | 'always',
   exactly: string,
   context: PromptContext,
@@ -109,7 +109,7 @@ async function read(
   return line.kind === 'interrupt' ? 'stop' : 'leave';
 }
 
-type PermissionRequest = Extract<AgentLogEvent, { type: 'permission_requested' }>;
+type RequestedPermission = Extract<AgentLogEvent, { type: 'permission_requested' }>;
 
 const CodeInput = z.looseObject({ code: z.string() });
 
@@ -120,7 +120,7 @@ interface PermissionText {
   readonly more: readonly string[];
 }
 
-function describePermission(request: PermissionRequest): PermissionText {
+function describePermission(request: RequestedPermission): PermissionText {
   const { tool, summary, exactly } = request;
   const title =
     tool === RUN_CODE
@@ -139,7 +139,7 @@ interface RuleText {
   readonly same: string;
 }
 
-function describeRule(request: PermissionRequest, scope: 'session' | 'always'): RuleText {
+function describeRule(request: RequestedPermission, scope: 'session' | 'always'): RuleText {
   const { tool, exactly = '' } = request;
   const where = scope === 'session' ? 'in this session, whoever prompts' : 'in every session where you prompt';
   const said = (same: string, any: string) => `It holds ${where}. Enter allows ${same}, ${any}.`;
@@ -167,7 +167,7 @@ export function describePattern({ tool, pattern }: { readonly tool: string; read
 }
 
 /** A rule about it is compared with all that the tool is given, as JSON: nothing that a person would want to read. */
-function isAllOfInput({ tool, input, exactly }: PermissionRequest): boolean {
+function isAllOfInput({ tool, input, exactly }: RequestedPermission): boolean {
   if (typeof input !== 'object' || input === null) return false;
   if (exactly === undefined) return tool.startsWith('mcp__');
   return withoutEscapes(exactly) === JSON.stringify(input);
@@ -178,7 +178,7 @@ function withoutEscapes(pattern: string): string {
 }
 
 /** All other fields of the input: a person must see all of what they allow. */
-function fieldsBeside({ input, summary }: PermissionRequest): string[] {
+function fieldsBeside({ input, summary }: RequestedPermission): string[] {
   return Object.entries(input ?? {}).flatMap(([name, value]) => {
     if (value === summary) return [];
     const text = typeof value === 'string' ? value : JSON.stringify(value);

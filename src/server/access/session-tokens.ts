@@ -26,6 +26,7 @@ const TTL_MS = 24 * 3_600_000;
 /** Compared with if there is no such token, so that the check takes as long. */
 const DUMMY_DIGEST = digestOf('');
 
+/** `task` is the turn, `executor` the runner. */
 const StoredSessionToken = z.object({
   session: z.string(),
   task: z.string(),
@@ -47,12 +48,12 @@ interface SessionTokensOptions {
   readonly failures: RateLimiter;
 }
 
-/** What the token of a runner is bound to. `task` is the turn, `executor` the runner, `userId` the user who prompts. */
+/** What the token of a runner is bound to. `userId` is the user who prompts. */
 export interface TokenBinding {
   readonly session: string;
-  readonly task: string;
+  readonly turn: string;
   readonly userId: string;
-  readonly executor: string;
+  readonly runner: string;
 }
 
 export interface SessionTokenOptions {
@@ -80,7 +81,7 @@ export class SessionTokens {
   /** Returns `cst_<id>_<secret>`, which is never stored. */
   async issue(
     by: { readonly userId: string },
-    { session, task, executor }: Omit<TokenBinding, 'userId'>,
+    { session, turn, runner }: Omit<TokenBinding, 'userId'>,
     { ttlMs = TTL_MS, mostUses }: SessionTokenOptions = {},
   ): Promise<string> {
     const parts = { id: newId(16), secret: newSecret() };
@@ -88,7 +89,8 @@ export class SessionTokens {
     const made = await this.#tokens.put(
       parts.id,
       {
-        ...{ session, task, executor, userId: by.userId, createdAt, expiresAt: createdAt + ttlMs, uses: 0 },
+        ...{ session, task: turn, executor: runner, userId: by.userId, uses: 0 },
+        ...{ createdAt, expiresAt: createdAt + ttlMs },
         ...(mostUses === undefined ? {} : { mostUses }),
         secretSha256: digestOf(parts.secret),
       },
@@ -111,7 +113,7 @@ export class SessionTokens {
         if (await this.#use(found)) return binding;
       }
     } catch (error) {
-      const by = expected.executor ?? expected.session ?? 'unknown';
+      const by = expected.runner ?? expected.session ?? 'unknown';
       if (error instanceof CellaError && REFUSED.has(error.code)) this.#failures.admit(`session token by ${by}`);
       throw error;
     }
@@ -123,12 +125,12 @@ export class SessionTokens {
   }
 
   /** At the end of a turn. From the next call on its tokens do not work. */
-  async revoke(task: string): Promise<void> {
-    await this.#remove('task', task);
+  async revoke(turn: string): Promise<void> {
+    await this.#remove('task', turn);
   }
 
-  async revokeExecutor(executor: string): Promise<void> {
-    await this.#remove('executor', executor);
+  async revokeRunner(runner: string): Promise<void> {
+    await this.#remove('executor', runner);
   }
 
   async forgetSession(session: string): Promise<void> {
@@ -153,7 +155,7 @@ export class SessionTokens {
     const parts = parseSessionToken(token);
     const found = parts && (await this.#tokens.get(parts.id));
     const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? DUMMY_DIGEST);
-    if (!found || !same) throw refused('unknown', 'is unknown, or the task it was made for has ended');
+    if (!found || !same) throw refused('unknown', 'is unknown, or its turn has ended');
     if (!isAlive(found.value, this.#clock())) throw refused('expired', 'has expired');
     if (await this.#isEnabled(found.value.userId)) return found;
     throw refused('user', 'belongs to a user who is disabled or gone');
@@ -166,7 +168,7 @@ export class SessionTokens {
       this.#counts.add(id);
       return true;
     }
-    if (uses >= mostUses) throw refused('used_up', `was good for ${mostUses} calls, and has had them`);
+    if (uses >= mostUses) throw refused('used_up', `was valid for ${mostUses} calls, and all are used`);
     // Counted before the call is admitted, so that concurrent calls cannot exceed the limit.
     return (await this.#tokens.put(id, { ...value, uses: uses + 1 }, { ifRevision: revision })) !== undefined;
   }
@@ -181,24 +183,24 @@ export class SessionTokens {
     return user !== undefined && !user.disabled;
   }
 
-  async #remove(field: keyof TokenBinding, value: string): Promise<void> {
+  async #remove(field: 'session' | 'task' | 'executor' | 'userId', value: string): Promise<void> {
     for await (const { id } of this.#tokens.where(field, value)) await this.#tokens.delete(id);
   }
 }
 
 function bindingOf({ session, task, userId, executor }: StoredSessionToken): TokenBinding {
-  return { session, task, userId, executor };
+  return { session, turn: task, userId, runner: executor };
 }
 
 /** A runner may only speak for what its token is bound to. */
 function checkBinding(binding: TokenBinding, expected: Partial<TokenBinding>): void {
-  const words = { session: 'session', task: 'task', userId: 'user', executor: 'executor' } as const;
-  for (const name of ['session', 'task', 'userId', 'executor'] as const) {
+  const words = { session: 'session', turn: 'turn', userId: 'user', runner: 'runner' } as const;
+  for (const name of ['session', 'turn', 'userId', 'runner'] as const) {
     const wanted = expected[name];
     if (wanted === undefined || wanted === binding[name]) continue;
     throw new CellaError('FORBIDDEN', `This session token belongs to another ${words[name]}.`, {
       details: { reason: 'binding', mismatch: words[name] },
-      advice: 'An executor speaks for its own session and task alone; use the token that this task was given.',
+      advice: 'A runner speaks only for its own session and turn; use the token of this turn.',
     });
   }
 }
@@ -206,7 +208,7 @@ function checkBinding(binding: TokenBinding, expected: Partial<TokenBinding>): v
 function refused(reason: 'unknown' | 'expired' | 'user' | 'used_up', what: string): CellaError {
   return new CellaError('UNAUTHENTICATED', `This session token ${what}.`, {
     details: { reason },
-    advice: 'A session token is good for one task; send another prompt, which gets one of its own.',
+    advice: 'A session token is valid for one turn; send another prompt, which gets its own.',
   });
 }
 

@@ -46,8 +46,8 @@ export async function chargeCall(
   };
   const estimated = !reported.input || !reported.output;
   await usage.add(binding, { usage: used, estimated });
-  const { session, task, userId } = binding;
-  log?.info({ session, task, userId, ...used, estimated }, 'model call');
+  const { session, turn, userId } = binding;
+  log?.info({ session, turn, userId, ...used, estimated }, 'model call');
   onUsage?.(binding, used);
 }
 

@@ -161,7 +161,7 @@ export class ModelGateway implements AsyncDisposable {
       await this.#underWay(this.#call({ route, modelRequest, binding, signal }, request, response));
       response.end();
     } catch (error) {
-      if (error instanceof CellaError && route.format !== 'free') this.refused.note(binding.task, error);
+      if (error instanceof CellaError && route.format !== 'free') this.refused.note(binding.turn, error);
       throw error;
     }
   }
@@ -201,7 +201,7 @@ export class ModelGateway implements AsyncDisposable {
       });
       timing.answered(answer.statusCode ?? 0);
       const { streamed, good } = responseKind(answer);
-      if (route.format !== 'free') this.refused.answered(binding.task);
+      if (route.format !== 'free') this.refused.answered(binding.turn);
       const reader = this.#readerOf({ route, key, usage, hold, streamed, good, status: answer.statusCode ?? 502 });
       const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
       await relayResponse(answer, response, {

@@ -51,7 +51,7 @@ export class SessionSocket {
     const { service, log, principal, session, reauthorize } = options;
     const warn = () => void this.#connection.outbox.send({ type: 'stopping' });
     service.stopping.addEventListener('abort', warn, { once: true });
-    this.#attendant = options.attends ? session.permissions.attend() : undefined;
+    this.#attendant = options.attends ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
       this.#attendant?.leave();
       service.stopping.removeEventListener('abort', warn);

@@ -6,7 +6,7 @@
 import { onAbort } from '../../lib/abort.ts';
 import type { PermissionInfo, Resolution } from '../../protocol/permission.ts';
 import type { SessionLog } from '../events/session-log.ts';
-import { type PermissionRecord, type PermissionRecords, requestedEvent, resolvedEvent } from './permission-records.ts';
+import { logRequest, type PermissionRecord, type PermissionRecords, resolvedEvent } from './permission-records.ts';
 
 export class PendingPermission {
   /** A digest of the request: the same request has the same digest. */
@@ -80,10 +80,10 @@ export class PendingPermission {
 
   /** If the announcement fails, a new request fails and an orphaned one stays orphaned. */
   async announce(work: () => Promise<void>, { isAttached }: { readonly isAttached: boolean }): Promise<void> {
-    const told = work();
-    this.#announced = told.catch(() => {}); // thrown below
+    const announced = work();
+    this.#announced = announced.catch(() => {}); // thrown below
     try {
-      await told;
+      await announced;
     } catch (error) {
       if (isAttached) this.#isOrphaned = true;
       else this.fail(error);
@@ -124,9 +124,9 @@ export interface RecordsAndLog {
 
 /** Writes the request to the log, also again for a new asker, so that it appears in that turn. */
 export async function announceRequest({ records, writer }: RecordsAndLog, waiting: PendingPermission): Promise<void> {
-  await records.put(recordOf(waiting, { told: false }));
-  await writer.write(requestedEvent(waiting.info));
-  await records.put(recordOf(waiting, { told: true }));
+  const record = recordOf(waiting, { isAnnounced: false });
+  await records.put(record);
+  await logRequest(record, records, writer);
 }
 
 /** `onUnclaimed` is called synchronously if nobody waits for the decision. */
@@ -140,7 +140,7 @@ export async function recordDecision(
   await waiting.announced;
   if (!resolution) return waiting.finish(waiting.info);
   const over: PermissionInfo = { ...waiting.info, state: 'resolved', resolution };
-  const record = { ...recordOf(waiting, { told: true }), info: over };
+  const record = { ...recordOf(waiting, { isAnnounced: true }), info: over };
   await records.put(record);
   const event = resolvedEvent(over);
   if (event) await writer.write(event);
@@ -151,8 +151,11 @@ export async function recordDecision(
   waiting.finish(over);
 }
 
-function recordOf({ info, request }: PendingPermission, { told }: { readonly told: boolean }): PermissionRecord {
-  return { info, ...(request === undefined ? {} : { request }), told, logged: false, delivered: false };
+function recordOf(
+  { info, request }: PendingPermission,
+  { isAnnounced }: { readonly isAnnounced: boolean },
+): PermissionRecord {
+  return { info, request, told: isAnnounced, logged: false, delivered: false };
 }
 
 export class UnclaimedDecisions {

@@ -14,8 +14,8 @@ const COLLECTION = 'permissions';
 const MOST_OVER = 100;
 
 /**
- * `request` is the same for the very same thing. `told`: the log says that somebody asks. `logged`: its end is in the
- * log. `delivered`: the asker has it.
+ * `request` is a digest of what is asked for. `told`: the request is in the log. `logged`: its end is in the log.
+ * `delivered`: the asker has got the decision.
  */
 const PermissionRecord = z.object({
   info: PermissionInfo,
@@ -93,7 +93,7 @@ export function resolvedEvent({ id, turn, execution, resolution }: PermissionInf
 export function claimedText({ id, tool, summary, resolution }: PermissionInfo): string {
   const { outcome = 'cancelled', by = 'somebody' } = resolution ?? {};
   const what = `${tool}: ${summary.slice(0, 200).toWellFormed()}`;
-  return `Nobody is asked again: ${id} (${what}) was ${outcome} by ${by} after the server was started anew.`;
+  return `Nobody is asked again: ${id} (${what}) was ${outcome} by ${by} after the server had restarted.`;
 }
 
 interface RecoveredPermissions {
@@ -112,7 +112,8 @@ export async function recoverPermissions(
   for (const record of await records.all()) {
     if (record.logged && record.delivered) continue;
     if (record.info.state === 'pending') {
-      pending.push(await announcePending(record, records, writer));
+      // The server may have ended before the request was in the log.
+      pending.push(record.told ? record : await logRequest(record, records, writer));
       continue;
     }
     const ended = await announceResolved(record, records, writer);
@@ -121,17 +122,16 @@ export async function recoverPermissions(
   return { pending, unclaimed };
 }
 
-/** The server may have ended before the request was in the log. */
-async function announcePending(
+/** Writes the request to the log, and says so in its record. */
+export async function logRequest(
   record: PermissionRecord,
   records: PermissionRecords,
   writer: Pick<SessionLog, 'write'>,
-) {
-  if (record.told) return record;
+): Promise<PermissionRecord> {
   await writer.write(requestedEvent(record.info));
-  const told = { ...record, told: true };
-  await records.put(told);
-  return told;
+  const announced = { ...record, told: true };
+  await records.put(announced);
+  return announced;
 }
 
 /** Writing the same resolution twice does no harm. */

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
-import type { PermissionInfo } from '../../protocol/permission.ts';
+import type { PermissionInfo, PermissionRequest } from '../../protocol/permission.ts';
 import { valueToWire } from '../../protocol/py-values.ts';
 import { newPermissionId } from '../ids.ts';
 import {
@@ -14,7 +14,7 @@ import {
   patternProblem,
   type RuledCall,
 } from './permission-rules.ts';
-import type { NewPermission } from './session-permissions.ts';
+import type { PermissionAsker } from './session-permissions.ts';
 
 export interface DescribedPermission {
   readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;
@@ -24,12 +24,14 @@ export interface DescribedPermission {
   readonly request: string;
 }
 
-export function describeAgentRequest(permission: NewPermission): DescribedPermission {
-  const { user, turn, item, tool, summary, input, pattern, question } = permission;
+export function describeAgentRequest(
+  { item, tool, summary, input, pattern, question }: PermissionRequest,
+  { user, turn }: Pick<PermissionAsker, 'user' | 'turn'>,
+): DescribedPermission {
   const target = question ? undefined : agentRuleTarget({ tool, summary, input });
   // Only file contents may be truncated: everything else decides what the tool does.
   const shown = target?.kind === 'path' || question ? preview(input) : input;
-  const facts = { turn, item, user, input: shown, pattern, question: question && asQuestion(question) };
+  const facts = { turn, item, user, input: shown, pattern, question };
   const request = digest('agent', user, tool, summary, input, question);
   return { info: { tool, summary, ...omitUndefined(facts) }, rule: target && { tool, target }, request };
 }
@@ -75,15 +77,6 @@ export function newPermissionInfo(
     ...info,
     ...(again === undefined || patternProblem(again) !== undefined ? {} : { exactly: again }),
     ...(timeoutMs === 0 ? {} : { expiresAt: requestedAt + timeoutMs }),
-  };
-}
-
-function asQuestion({ text, options }: NonNullable<NewPermission['question']>) {
-  return {
-    text,
-    ...(options === undefined
-      ? {}
-      : { options: options.map(({ label, ...more }) => ({ label, ...omitUndefined(more) })) }),
   };
 }
 

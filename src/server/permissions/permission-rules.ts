@@ -6,7 +6,6 @@ import { type NewRule, PermissionRule } from '../../protocol/permission.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { newRuleId } from '../ids.ts';
-import type { RuleBook } from './session-permissions.ts';
 
 const COLLECTION = 'permission-rules';
 /** Per user, or per session. */
@@ -15,7 +14,7 @@ const MAX_RULES = 200;
 /** The user or session that the rules belong to. */
 type RulesOwner = { readonly user: string } | { readonly session: string };
 
-export class PermissionRuleStore implements RuleBook {
+export class PermissionRuleStore {
   readonly #rules: Collection<z.infer<typeof PermissionRule>>;
   readonly #of: RulesOwner;
 
@@ -41,6 +40,7 @@ export class PermissionRuleStore implements RuleBook {
     );
   }
 
+  /** Throws `INVALID_REQUEST` for a bad pattern. Returns an equal rule if there is one. */
   async add(
     { tool, pattern, definition }: NewRule & Pick<RuledCall, 'definition'>,
     by: string,
@@ -59,6 +59,7 @@ export class PermissionRuleStore implements RuleBook {
     return rule;
   }
 
+  /** Throws `NOT_FOUND`. */
   async delete(id: string): Promise<void> {
     if (await this.#rules.delete(this.#id(id))) return;
     throw new CellaError('NOT_FOUND', `There is no rule ${JSON.stringify(id.slice(0, 100))}.`);

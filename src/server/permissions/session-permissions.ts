@@ -5,14 +5,13 @@
 
 import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { Approval, ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
-import type { PermissionOutcome } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import {
-  type NewRule,
   PermissionDecision,
   type PermissionInfo,
+  type PermissionRequest,
   type PermissionRule,
-  type PermissionScope,
+  type Resolution,
 } from '../../protocol/permission.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { SessionLog } from '../events/session-log.ts';
@@ -40,19 +39,12 @@ import {
 } from './permission-request.ts';
 import { checkPattern, exactPattern, matches, PermissionRuleStore, type RuleTarget } from './permission-rules.ts';
 
-export interface NewPermission {
+/** The turn that asks. */
+export interface PermissionAsker {
   /** The user who prompted. Their rules apply. */
   readonly user: string;
   readonly turn: string;
-  readonly item?: string | undefined;
-  readonly tool: string;
-  /** For people to read. */
-  readonly summary: string;
-  readonly input?: unknown;
-  /** A rule that the agent suggests. It is only shown. */
-  readonly pattern?: string | undefined;
-  readonly question?: PermissionQuestion | undefined;
-  /** Aborted when the asker has gone: it ends as `cancelled`. */
+  /** Aborted when the asker has gone: the request ends as `cancelled`. */
   readonly signal: AbortSignal;
   /** Called with the id when a person is asked and the log has it. */
   readonly onAsked?: ((id: string) => void) | undefined;
@@ -60,33 +52,8 @@ export interface NewPermission {
   readonly timeoutMs?: number | undefined;
 }
 
-interface PermissionQuestion {
-  readonly text: string;
-  readonly options?: readonly { readonly label: string; readonly description?: string | undefined }[] | undefined;
-}
-
-/** The answer to the asker: only `allowed` is a yes. */
-export interface PermissionResult {
-  /** Undefined if nobody was asked. */
-  readonly id?: string | undefined;
-  readonly outcome: PermissionOutcome;
-  readonly scope?: PermissionScope | undefined;
-  /** For the agent. Always set if it is not allowed. */
-  readonly reason?: string | undefined;
-  /** The answer to a question. */
-  readonly text?: string | undefined;
-  /** The id of a user, or of a rule. */
-  readonly by?: string | undefined;
-}
-
-export interface RuleBook {
-  /** Oldest first. */
-  list(): Promise<PermissionRule[]>;
-  /** Throws `INVALID_REQUEST` for a bad pattern. Returns an equal rule if there is one. */
-  add(rule: NewRule, by: string): Promise<PermissionRule>;
-  /** Throws `NOT_FOUND`. */
-  delete(id: string): Promise<void>;
-}
+/** `id` is undefined if nobody was asked. Only `allowed` is a yes; otherwise `reason` is set. */
+export type AskedResolution = Resolution & { readonly id?: string | undefined };
 
 interface SessionPermissionsParts {
   readonly sessionId: string;
@@ -135,20 +102,20 @@ export class SessionPermissions {
    * session decides at once. If the same request was pending or unclaimed when an earlier server ended, this call takes
    * that one up.
    */
-  async request(permission: NewPermission): Promise<PermissionResult> {
-    const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = permission;
-    return await this.#ask(describeAgentRequest(permission), { signal, timeoutMs, onAsked });
+  async request(request: PermissionRequest, asker: PermissionAsker): Promise<AskedResolution> {
+    const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = asker;
+    return await this.#ask(describeAgentRequest(request, asker), { signal, timeoutMs, onAsked });
   }
 
   /** For a tool that kernel code calls. Denied if no responder is connected, so that the code does not hang. */
   async approveToolCall(call: ApprovalRequest): Promise<Approval> {
-    const asking = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs, attended: true };
+    const asking = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs, needsResponder: true };
     const { outcome, reason } = await this.#ask(describeToolCall(call, this.#parts.running()), asking);
     return { allowed: outcome === 'allowed', reason };
   }
 
   /** Adds a person who can answer; the kernel tools that wait already are for them, too. */
-  attend() {
+  join() {
     return this.#responders.join();
   }
 
@@ -239,24 +206,24 @@ export class SessionPermissions {
   /** No await between the check for earlier requests and the registration of this one. */
   async #ask(
     wanted: DescribedPermission,
-    { signal, timeoutMs, attended = false, onAsked }: AskOptions,
-  ): Promise<PermissionResult> {
+    { signal, timeoutMs, needsResponder = false, onAsked }: AskOptions,
+  ): Promise<AskedResolution> {
     const { rule, request } = wanted;
     const info = newPermissionInfo(wanted, this.#parts.sessionId, timeoutMs);
     const allowing = rule && (await this.#findRule(rule, info));
     const taken = this.#unclaimed.claim(request);
     if (taken) return await this.#answerClaimed(await taken, info);
     if (allowing) return await this.#answerByRule(info, allowing);
-    if (attended && this.#responders.isEmpty) return { outcome: 'denied', reason: NOBODY };
+    if (needsResponder && this.#responders.isEmpty) return denied(NOBODY);
     const left = [...this.#waiting.values()].find(({ waiting }) => waiting.isOrphaned && waiting.request === request);
-    if (!left && isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
-    if (!left && this.#waiting.size >= MOST_WAITING) return { outcome: 'denied', reason: TOO_MANY };
+    if (!left && isTooLong(info)) return denied(TOO_LONG);
+    if (!left && this.#waiting.size >= MOST_WAITING) return denied(TOO_MANY);
     const waiting = left?.waiting ?? new PendingPermission({ info, request });
     if (left) waiting.attach(omitUndefined({ turn: info.turn, item: info.item, execution: info.execution }));
     else void this.#follow(waiting, rule);
     using _until = waiting.cancelOn(signal);
-    using _asked = attended ? this.#responders.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
-    await waiting.announce(() => announceRequest(this.#books, waiting), { isAttached: left !== undefined });
+    using _asked = needsResponder ? this.#responders.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
+    await waiting.announce(() => announceRequest(this.#recordsAndLog, waiting), { isAttached: left !== undefined });
     onAsked?.(waiting.info.id);
     return toResult(await waiting.written);
   }
@@ -268,7 +235,7 @@ export class SessionPermissions {
     if (this.#isShuttingDown) waiting.keepForNextServer();
     using _expiry = waiting.startTimeout();
     try {
-      await recordDecision(this.#books, waiting, (record) => {
+      await recordDecision(this.#recordsAndLog, waiting, (record) => {
         this.#unclaimed.add(record);
         this.#waiting.delete(id);
       });
@@ -281,16 +248,16 @@ export class SessionPermissions {
   }
 
   /** Allowed by a rule: only the log says so, no record is kept. */
-  async #answerByRule(info: PermissionInfo, { id: by, session }: PermissionRule): Promise<PermissionResult> {
+  async #answerByRule(info: PermissionInfo, { id: by, session }: PermissionRule): Promise<AskedResolution> {
     const scope = session === undefined ? 'always' : 'session';
     const over: PermissionInfo = { ...info, resolution: { outcome: 'allowed', by, scope, at: Date.now() } };
-    if (isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
+    if (isTooLong(info)) return denied(TOO_LONG);
     for (const event of [requestedEvent(over), resolvedEvent(over)]) if (event) await this.#parts.writer.write(event);
     return toResult(over);
   }
 
   /** Decided earlier: the turn gets a notice that says by whom. */
-  async #answerClaimed(decided: PermissionInfo, { turn }: PermissionInfo): Promise<PermissionResult> {
+  async #answerClaimed(decided: PermissionInfo, { turn }: PermissionInfo): Promise<AskedResolution> {
     if (turn !== undefined) await this.#parts.writer.write({ type: 'agent_notice', turn, text: claimedText(decided) });
     return toResult(decided);
   }
@@ -312,7 +279,7 @@ export class SessionPermissions {
     await Promise.all(all.map(({ written }) => written));
   }
 
-  get #books(): RecordsAndLog {
+  get #recordsAndLog(): RecordsAndLog {
     return { records: this.#records, writer: this.#parts.writer };
   }
 }
@@ -322,41 +289,45 @@ interface AskOptions {
   /** 0 means no limit. */
   readonly timeoutMs: number;
   /** Whether it waits only while a responder is connected. */
-  readonly attended?: boolean;
-  readonly onAsked?: NewPermission['onAsked'];
+  readonly needsResponder?: boolean;
+  readonly onAsked?: PermissionAsker['onAsked'];
 }
 
 /** Throws if the rule would not allow the request that it is made from. */
 function patternForRule(given: string | undefined, subject: RuleTarget | undefined): string {
   const pattern = given ?? (subject && exactPattern(subject.text));
   if (!subject || pattern === undefined) {
-    throw new CellaError('INVALID_REQUEST', 'No rule can be about this: it can be allowed once.');
+    throw new CellaError('INVALID_REQUEST', 'There can be no rule for this request: allow it once.');
   }
   checkPattern(pattern);
   if (matches(pattern, subject)) return pattern;
-  const message = `The pattern ${JSON.stringify(pattern.slice(0, 200))} does not allow what was asked for.`;
-  throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for what wildcards stand for.' });
+  const message = `The pattern ${JSON.stringify(pattern.slice(0, 200))} does not match the request.`;
+  throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for the wildcards.' });
 }
 
 /** A request that is still pending is left to the next server. */
 function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError {
   if (state === 'pending') {
-    const advice = 'Decide it when the server is there again.';
-    return new CellaError('SERVER_STOPPING', `The server ends, and the permission ${id} goes on waiting.`, { advice });
+    const advice = 'Decide it when the server is back.';
+    return new CellaError('SERVER_STOPPING', `The server is stopping; the permission ${id} stays pending.`, { advice });
   }
   const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
   const who = by === undefined ? '' : ` by ${by}`;
-  const message = `The permission ${id} was resolved before${who}: ${outcome}.`;
+  const message = `The permission ${id} is already resolved${who}: ${outcome}.`;
   return new CellaError('ALREADY_RESOLVED', message, {
     details: omitUndefined({ id, outcome, by, at, reason, scope }),
   });
 }
 
-function toResult({ id, resolution }: PermissionInfo): PermissionResult {
+function toResult({ id, resolution }: PermissionInfo): AskedResolution {
+  if (resolution) return { id, ...resolution };
   // Left to the next server; nobody waits for it here.
-  if (!resolution) return { id, outcome: 'cancelled', reason: 'the server is ending' };
-  const { at, ...decided } = resolution;
-  return { id, ...decided };
+  return { id, outcome: 'cancelled', reason: 'the server is stopping', at: Date.now() };
+}
+
+/** Without asking anybody. */
+function denied(reason: string): AskedResolution {
+  return { outcome: 'denied', reason, at: Date.now() };
 }
 
 export interface Responder {
@@ -365,44 +336,45 @@ export interface Responder {
 }
 
 interface OpenQuestion {
-  readonly by: Set<number>;
+  /** The responders who have not abstained. */
+  readonly waitingFor: Set<number>;
   readonly onNobody: () => void;
 }
 
 class Responders {
-  readonly #there = new Set<number>();
-  readonly #asked = new Map<string, OpenQuestion>();
+  readonly #connected = new Set<number>();
+  readonly #pending = new Map<string, OpenQuestion>();
   #count = 0;
 
   get isEmpty(): boolean {
-    return this.#there.size === 0;
+    return this.#connected.size === 0;
   }
 
   /** The new responder can also answer what is already pending. */
   join(): Responder {
     const id = ++this.#count;
-    this.#there.add(id);
-    for (const { by } of this.#asked.values()) by.add(id);
+    this.#connected.add(id);
+    for (const { waitingFor } of this.#pending.values()) waitingFor.add(id);
     const leave = () => {
-      this.#there.delete(id);
-      for (const asked of [...this.#asked.values()]) withdraw(asked, id);
+      this.#connected.delete(id);
+      for (const question of [...this.#pending.values()]) withdraw(question, id);
     };
     return { id, leave };
   }
 
   /** `onNobody` is called when all responders have left or abstained. */
   ask(permission: string, onNobody: () => void): Disposable {
-    this.#asked.set(permission, { by: new Set(this.#there), onNobody });
-    return { [Symbol.dispose]: () => void this.#asked.delete(permission) };
+    this.#pending.set(permission, { waitingFor: new Set(this.#connected), onNobody });
+    return { [Symbol.dispose]: () => void this.#pending.delete(permission) };
   }
 
   /** This responder leaves the answer to the others. */
   abstain(permission: string, responder: number): void {
-    const asked = this.#asked.get(permission);
-    if (asked) withdraw(asked, responder);
+    const question = this.#pending.get(permission);
+    if (question) withdraw(question, responder);
   }
 }
 
-function withdraw({ by, onNobody }: OpenQuestion, responder: number): void {
-  if (by.delete(responder) && by.size === 0) onNobody();
+function withdraw({ waitingFor, onNobody }: OpenQuestion, responder: number): void {
+  if (waitingFor.delete(responder) && waitingFor.size === 0) onNobody();
 }

@@ -8,9 +8,10 @@ import { checkMode } from '../../environments/execution-environment.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
+import type { TurnResult } from '../../protocol/turn.ts';
 import type { AuditLog, SessionTokens } from '../access/access-control.ts';
-import { type RunnerTurn, type TurnResult, toAgentFailure } from '../turns/session-turn.ts';
-import type { ConversationSync } from './conversation-sync.ts';
+import { type RunnerTurn, toAgentFailure } from '../turns/session-turn.ts';
+import { ConversationSync } from './conversation-sync.ts';
 import { DISCONNECT_CODES, RunnerConnection, type RunnerConnectionParts } from './runner-connection.ts';
 import { hasNetwork, type OpenRunnerEnvironment, type RunnerEnvironment } from './runner-environment.ts';
 import { RunnerSocket, type RunnerSocketParts } from './runner-socket.ts';
@@ -26,6 +27,7 @@ export class AgentRunner {
   readonly spec: RunnerSpec;
   readonly #parts: AgentRunnerParts;
   readonly #started: StartedRunner;
+  readonly #sync: ConversationSync;
   readonly #died = Promise.withResolvers<CellaError>();
   #state: RunnerState = { kind: 'idle' };
   #ping: NodeJS.Timeout | undefined;
@@ -36,11 +38,12 @@ export class AgentRunner {
     this.spec = spec;
     this.#parts = parts;
     this.#started = started;
-    const { execution, connection } = started;
+    const { execution, connection, environment } = started;
+    this.#sync = new ConversationSync(environment, connection, parts.settings);
     void connection.closed.then((reason) => this.#hungUp(reason));
     void execution.exited.then(
       (exit) => this.#die(runnerExited(exit, started.stderr.last)),
-      (cause) => this.#die(new CellaError('WORKER_FAILED', `The executor never began: ${String(cause)}.`, { cause })),
+      (cause) => this.#die(new CellaError('RUNNER_FAILED', `The runner did not start: ${String(cause)}.`, { cause })),
     );
     this.#pingLater();
   }
@@ -81,15 +84,17 @@ export class AgentRunner {
   }
 
   /** Rejects if the runner fails; the turn has then ended. */
-  async run(task: RunnerTurn): Promise<TurnResult> {
-    if (this.#state.kind !== 'idle') throw new CellaError('WORKER_FAILED', `The executor ${this.id} is ${this.state}.`);
-    this.#state = { kind: 'busy', turn: task.id };
-    using waiting = stopDeadline(task.signal, this.#parts.settings.stopMs, (late) => this.#die(late));
-    const performed = this.#perform(task);
+  async run(turn: RunnerTurn): Promise<TurnResult> {
+    if (this.#state.kind !== 'idle') throw new CellaError('RUNNER_FAILED', `The runner ${this.id} is ${this.state}.`);
+    this.#state = { kind: 'busy', turn: turn.id };
+    using waiting = stopDeadline(turn.signal, this.#parts.settings.stopMs, (late) => this.#die(late));
+    const performed = this.#perform(turn);
     performed.catch(() => {}); // handled below, unless the stop deadline came first
     try {
       return await Promise.race([performed, waiting.over]);
     } catch (error) {
+      // The exit says more than the lost connection.
+      if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
       throw this.#reason ?? error;
     } finally {
       if (this.state === 'busy') this.#state = { kind: 'idle' };
@@ -102,57 +107,61 @@ export class AgentRunner {
     return this.#closing;
   }
 
-  async #perform(task: RunnerTurn): Promise<TurnResult> {
-    const { sync, settings } = this.#parts;
-    const { environment, connection } = this.#started;
-    checkMode(task.mode, environment.environment);
-    await environment.programDir(task.agent);
-    let conversation = await sync.prepare(environment, task);
+  async #perform(turn: RunnerTurn): Promise<TurnResult> {
+    const { environment } = this.#started;
+    checkMode(turn.mode, environment.environment);
+    await environment.programDir(turn.agent);
+    let conversation = await this.#prepare(turn);
     const emit: RunnerTurn['emit'] = (event) => {
       if (event.type === 'agent_session') conversation = event.conversation;
-      return task.emit(event);
+      return turn.emit(event);
     };
-    const told = await this.#execute({ ...task, conversation, emit });
+    const result = await this.#execute({ ...turn, conversation, emit });
     if (conversation !== undefined && this.#reason === undefined) {
-      const named = conversation;
-      const read = () => connection.readTranscript(task, named, settings.pingMs);
-      await sync.save(environment, task, named, read).catch((error) => this.#note(error));
+      await this.#sync.save(turn, conversation).catch((error) => this.#note(error));
     }
-    return told;
+    return result;
+  }
+
+  /** Ends a runner that does not answer in time: what it waits for may never come. */
+  async #prepare(turn: RunnerTurn): Promise<string | undefined> {
+    try {
+      return await this.#sync.prepare(turn);
+    } catch (error) {
+      if (error instanceof CellaError && error.code === 'DEADLINE_EXCEEDED') {
+        this.#die(new CellaError('RUNNER_FAILED', `The session was not set up in time: ${error.message}`));
+      }
+      throw error;
+    }
   }
 
   /** Each turn has its own token. When it ends, the token is revoked and the connections that used it are closed. */
-  async #execute(task: RunnerTurn): Promise<TurnResult> {
+  async #execute(turn: RunnerTurn): Promise<TurnResult> {
     const { tokens, settings } = this.#parts;
     const { connection, socket } = this.#started;
-    const binding = { session: task.session.id, task: task.id, executor: this.id };
+    const binding = { session: turn.session.id, turn: turn.id, runner: this.id };
     const limits = { ttlMs: settings.tokenMs, mostUses: settings.tokenUses };
-    const token = await tokens.issue({ userId: task.userId }, binding, limits);
-    if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id, token };
+    const token = await tokens.issue({ userId: turn.userId }, binding, limits);
+    if (this.state === 'busy') this.#state = { kind: 'busy', turn: turn.id, token };
     // If it does not react, the stop deadline ends it.
-    const stop = () => void connection.stopTurn(task.id, settings.stopMs).catch(() => {});
+    const stop = () => void connection.stopTurn(turn.id, settings.stopMs).catch(() => {});
     try {
-      const running = connection.execute(task, token);
-      using _ = onAbort(task.signal, stop);
-      const { status, conversation, token_usage: usage, error } = await running;
+      const running = connection.execute(turn, token);
+      using _ = onAbort(turn.signal, stop);
+      const result = await running;
       // The gateway's error is more useful to the user than the provider's words.
-      const refused = this.#parts.refusalOf(task.id);
-      const told = status === 'failed' && refused ? toAgentFailure(refused) : error;
-      return { status, conversation, usage, error: told };
-    } catch (error) {
-      // The exit says more than the lost connection.
-      if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
-      throw error;
+      const refused = this.#parts.refusalOf(turn.id);
+      return result.status === 'failed' && refused ? { ...result, error: toAgentFailure(refused) } : result;
     } finally {
       // Cleared before it is revoked, so that the token check does not end the runner.
-      if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.id };
-      await tokens.revoke(task.id);
+      if (this.state === 'busy') this.#state = { kind: 'busy', turn: turn.id };
+      await tokens.revoke(turn.id);
       socket.closeConnections();
     }
   }
 
   #note(error: unknown): void {
-    this.#parts.log(this.id, `its transcript could not be kept: ${error instanceof Error ? error.message : error}`);
+    this.#parts.log(this.id, `its transcript could not be saved: ${error instanceof Error ? error.message : error}`);
   }
 
   #pingLater(): void {
@@ -163,7 +172,7 @@ export class AgentRunner {
         await this.#checkToken();
         if (this.#state.kind !== 'dead') this.#pingLater();
       } catch (cause) {
-        this.#die(new CellaError('WORKER_FAILED', 'The executor does not answer any more.', { cause }));
+        this.#die(new CellaError('RUNNER_FAILED', 'The runner does not answer any more.', { cause }));
       }
     }, pingEveryMs).unref();
   }
@@ -176,7 +185,7 @@ export class AgentRunner {
     await tokens.peek(token).catch((error: unknown) => {
       if (this.#token !== token) return; // its turn has ended meanwhile
       if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') this.#die(error);
-      else log(this.id, `its token could not be looked at: ${String(error)}`);
+      else log(this.id, `its token could not be checked: ${String(error)}`);
     });
   }
 
@@ -220,7 +229,6 @@ export interface AgentRunnerParts {
   readonly settings: RunnerSettings;
   readonly tokens: SessionTokens;
   readonly open: OpenRunnerEnvironment;
-  readonly sync: ConversationSync;
   readonly sockets: Pick<RunnerSocketParts, 'folder' | 'models'>;
   readonly mcp: (spec: RunnerSpec) => RunnerSocketParts['mcp'];
   readonly keyFor?: RunnerConnectionParts['keyFor'];
@@ -255,8 +263,8 @@ async function startRunner({ id, spec, agent, parts, turn }: StartOptions): Prom
   const { settings, tokens, sockets, mcp, keyFor, log } = parts;
   const session = spec.info.id;
   const onError = (error: unknown) => log(id, `unexpected: ${String(error)}`);
-  stack.defer(() => tokens.revokeExecutor(id));
-  const binding = { session, executor: id };
+  stack.defer(() => tokens.revokeRunner(id));
+  const binding = { session, runner: id };
   const socket = stack.use(
     await RunnerSocket.open({
       ...{ ...sockets, binding, hasNetwork: hasNetwork(spec), tokens, mcp: mcp(spec), onError },
@@ -272,7 +280,7 @@ async function startRunner({ id, spec, agent, parts, turn }: StartOptions): Prom
   });
   const stderr = new StderrLog(execution.stderr, (line) => log(id, line));
   const { stdin, stdout } = execution;
-  if (!stdin) throw new CellaError('WORKER_FAILED', 'The executor has no input.');
+  if (!stdin) throw new CellaError('RUNNER_FAILED', 'The runner has no input.');
   const connection = new RunnerConnection(
     { stdin, stdout },
     { runnerId: id, sessionId: session, environment, tokens, keyFor, onUnforeseen: onError },
@@ -281,7 +289,7 @@ async function startRunner({ id, spec, agent, parts, turn }: StartOptions): Prom
     const refusal = { userId: spec.info.ownerId, session, detail: message, code };
     if (DISCONNECT_CODES.has(code)) parts.refused({ kind: 'runner_protocol', ...refusal });
   });
-  stack.defer(() => connection.disconnect(runnerClosed('it was not needed')));
+  stack.defer(() => connection.disconnect(runnerClosed('it did not start')));
   const never = execution.exited.then((exit) => Promise.reject(runnerExited(exit, stderr.last)));
   never.catch(() => {}); // handled in the races below
   await Promise.race([waitForHello(connection.hello(agent, settings.startMs), never), never]);
@@ -312,7 +320,7 @@ function stopDeadline(signal: AbortSignal, stopMs: number, onOver: (late: CellaE
   let timer: NodeJS.Timeout | undefined;
   const begin = () => {
     timer = setTimeout(() => {
-      const late = new CellaError('WORKER_FAILED', `The turn did not end within ${stopMs} ms after it was stopped.`);
+      const late = new CellaError('RUNNER_FAILED', `The turn did not end within ${stopMs} ms after it was stopped.`);
       over.reject(late);
       onOver(late);
     }, stopMs);
@@ -331,17 +339,17 @@ function stopDeadline(signal: AbortSignal, stopMs: number, onOver: (late: CellaE
 const EXIT_MS = 10_000;
 
 function runnerClosed(why: string): CellaError {
-  return new CellaError('WORKER_FAILED', `The executor was ended: ${why}.`);
+  return new CellaError('RUNNER_FAILED', `The runner was stopped: ${why}.`);
 }
 
 function runnerExited({ code, signal, outOfMemory }: ProcessExit, stderr: string): CellaError {
   if (outOfMemory) {
-    const message = `The executor was ended by ${signal}: the memory that its session may have was used up.`;
-    return new CellaError('WORKER_OUT_OF_MEMORY', message, { details: { signal } });
+    const message = `The runner was killed by ${signal}: the memory limit of its session was reached.`;
+    return new CellaError('RUNNER_OUT_OF_MEMORY', message, { details: { signal } });
   }
   const how = signal === undefined ? `with exit code ${code}` : `by ${signal}`;
-  const said = stderr === '' ? '' : ` Its last words: ${stderr}`;
-  return new CellaError('WORKER_FAILED', `The executor has ended ${how}.${said}`, {
+  const said = stderr === '' ? '' : ` Its last line on stderr: ${stderr}`;
+  return new CellaError('RUNNER_FAILED', `The runner has ended ${how}.${said}`, {
     details: signal === undefined ? { code } : { signal },
   });
 }
@@ -357,14 +365,14 @@ class StderrLog {
   #rest = '';
   #count = 0;
 
-  constructor(stream: Readable, told: (line: string) => void) {
+  constructor(stream: Readable, onLine: (line: string) => void) {
     const decoder = new StringDecoder('utf8');
     stream.on('data', (chunk: Buffer) => {
       const parts = (this.#rest + decoder.write(chunk)).split('\n');
       this.#rest = (parts.pop() ?? '').slice(0, MOST_LINE);
-      for (const part of parts) this.#take(part, told);
+      for (const part of parts) this.#take(part, onLine);
     });
-    stream.on('end', () => this.#take(this.#rest, told));
+    stream.on('end', () => this.#take(this.#rest, onLine));
     stream.on('error', () => {}); // its exit is reported elsewhere
   }
 
@@ -372,10 +380,10 @@ class StderrLog {
     return this.#last;
   }
 
-  #take(raw: string, told: (line: string) => void): void {
+  #take(raw: string, onLine: (line: string) => void): void {
     const line = raw.slice(0, MOST_LINE).replace(TOKEN, 'cst_…').replace(CONTROLS, '?').trim();
     if (line === '') return;
     this.#last = line.slice(0, 500);
-    if (++this.#count <= MOST_LINES) told(line);
+    if (++this.#count <= MOST_LINES) onLine(line);
   }
 }

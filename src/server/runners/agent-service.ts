@@ -14,7 +14,6 @@ import type { Logger } from '../logger.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
 import type { RunTurn, TurnRunner } from '../turns/session-turns.ts';
 import type { AgentRunnerParts } from './agent-runner.ts';
-import { ConversationSync } from './conversation-sync.ts';
 import type { RunnerConnectionParts } from './runner-connection.ts';
 import { type OpenRunnerEnvironment, runnerEnvironmentOpener } from './runner-environment.ts';
 import { RunnerPool } from './runner-pool.ts';
@@ -25,10 +24,10 @@ import { RunnerSettings } from './runner-spec.ts';
 const SOCKETS_DIR = 'gates';
 
 export interface AgentOptions {
-  readonly workers?: Partial<RunnerSettings> | undefined;
+  readonly runners?: Partial<RunnerSettings> | undefined;
   /** Overrides the default folders. */
   readonly programs?: Partial<ProgramFolders> | undefined;
-  readonly openPlace?: OpenRunnerEnvironment | undefined;
+  readonly openEnvironment?: OpenRunnerEnvironment | undefined;
   /** Runs the turns instead of runners. */
   readonly run?: RunTurn | undefined;
   /** Called with the pool when it is created. */
@@ -51,32 +50,34 @@ export class AgentService implements AsyncDisposable {
   /** Undefined if the caller provides the environment or runs the turns. */
   readonly #programs: ProgramFolders | undefined;
 
-  constructor(parts: AgentServiceParts, { workers = {}, programs = {}, openPlace, run, onPool }: AgentOptions = {}) {
+  constructor(
+    parts: AgentServiceParts,
+    { runners = {}, programs = {}, openEnvironment, run, onPool }: AgentOptions = {},
+  ) {
     const { access, models, endpoints, log, dataDir } = parts;
-    const settings = RunnerSettings.parse(workers);
+    const settings = RunnerSettings.parse(runners);
     this.#models = models;
     const installed = programFolders(dataDir, programs);
-    this.#programs = openPlace === undefined && run === undefined ? installed : undefined;
+    this.#programs = openEnvironment === undefined && run === undefined ? installed : undefined;
     this.#folder = join(dataDir, SOCKETS_DIR);
     // Left by a server that was killed. Only one server uses the data folder.
     rmSync(this.#folder, { recursive: true, force: true });
     const shared: AgentRunnerParts = {
       settings,
       tokens: access.sessionTokens,
-      open: openPlace ?? runnerEnvironmentOpener(installed),
-      sync: new ConversationSync(),
+      open: openEnvironment ?? runnerEnvironmentOpener(installed),
       sockets: { folder: this.#folder, models: models.gateway.handle },
       mcp:
         ({ info }) =>
         async (request) => {
-          if (!endpoints) throw new CellaError('NOT_FOUND', 'The sessions of this server are no MCP servers.');
+          if (!endpoints) throw new CellaError('NOT_FOUND', 'This server offers no MCP server for its sessions.');
           const endpoint = await endpoints.of(info, (line) => log.warn({ line, session: info.id }, 'mcp'));
           return await endpoint.fetch(request);
         },
       keyFor: keysOf(models),
       refusalOf: (turn) => models.gateway.refused.take(turn),
       refused: (refusal) => access.audit.refused(refusal),
-      log: (worker, line) => log.info({ worker, line }, 'executor'),
+      log: (runner, line) => log.info({ runner, line }, 'runner'),
     };
     this.pool = new RunnerPool(shared);
     onPool?.(this.pool);
@@ -111,11 +112,11 @@ export class AgentService implements AsyncDisposable {
 function keysOf(models: ModelService): RunnerConnectionParts['keyFor'] {
   const { keys, addresses } = models.rules;
   if (keys === 'gateway') return undefined;
-  return async ({ task, token, provider: named, executor }) => {
+  return async ({ turn, token, provider: named, runner }) => {
     const provider = ProviderName.parse(named);
-    const { provider: own } = await loadAdapter(task.agent);
-    if (provider !== own) throw new CellaError('FORBIDDEN', `${task.agent} has no use for a key of ${provider}.`);
-    const expected = { session: task.session.id, task: task.id, userId: task.userId, executor };
+    const { provider: own } = await loadAdapter(turn.agent);
+    if (provider !== own) throw new CellaError('FORBIDDEN', `${turn.agent} does not use keys of ${provider}.`);
+    const expected = { session: turn.session.id, turn: turn.id, userId: turn.userId, runner };
     const api_key = await models.giveKey({ token, provider, expected });
     return { api_key, base_url: addresses[provider].href };
   };

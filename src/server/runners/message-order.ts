@@ -1,24 +1,24 @@
-/** The order of a task's messages: each number once, and none left out. */
+/** The order of a turn's messages: each number once, without gaps. */
 
 import { CellaError } from '../../protocol/errors.ts';
 
 export class MessageOrder {
   #taken = 0;
 
-  /** Of a message that has come. RUNNER_PROTOCOL where it is a repeat, or one before it is missing. */
+  /** Throws `RUNNER_PROTOCOL` for a repeat or a gap. */
   take(sequence: number): void {
     const expected = this.#taken + 1;
     if (sequence === expected) {
       this.#taken = sequence;
       return;
     }
-    const trouble = sequence < expected ? 'was sent before' : `came where ${expected} was due`;
-    throw new CellaError('RUNNER_PROTOCOL', `Message ${sequence} of the task ${trouble}.`, {
+    const problem = sequence < expected ? 'was sent before' : `came instead of ${expected}`;
+    throw new CellaError('RUNNER_PROTOCOL', `Message ${sequence} of the turn ${problem}.`, {
       details: { expected, sequence },
     });
   }
 
-  /** How many there were: what `report_completion` must say too. */
+  /** How many came; `report_completion` must say the same. */
   get count(): number {
     return this.#taken;
   }

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
-import { ActiveTurn, readWholeTranscript } from './runner-connection.ts';
+import { ActiveTurn, readWholeTranscript, sendWholeTranscript } from './runner-connection.ts';
 
 const turn = 'trn_0000000000000001';
 const notice: AgentEvent = { type: 'agent_notice', turn, text: 'hello' };
@@ -63,4 +63,24 @@ test('an executor that goes on without end is not listened to', async () => {
   const piece = 'x'.repeat(4 * 1024 * 1024);
   const endless = async (part: number) => ({ found: true, text: piece, parts: part + 2 });
   await expect(readWholeTranscript('talk', endless)).rejects.toMatchObject({ code: 'TOO_LARGE' });
+});
+
+test('a transcript is sent in parts, and a runner that answers what it cannot know is not believed', async () => {
+  const whole = `${'\u{1f40d}'.repeat(300_000)}\n`;
+  let received = '';
+  const told: string[] = [];
+  await sendWholeTranscript(whole, async (one) => {
+    received += one?.text ?? '';
+    const transcript = one && one.part + 1 < one.parts ? 'partial' : 'kept';
+    told.push(transcript);
+    return { transcript };
+  });
+  expect([received === whole, told]).toEqual([true, ['partial', 'partial', 'kept']]);
+  await sendWholeTranscript('', async (one) => ({ transcript: one ? 'kept' : 'none' }));
+  const lies = ['none', 'partial', 'written', 'kept'] as const;
+  for (const transcript of lies) {
+    await expect(sendWholeTranscript(whole, async () => ({ transcript }))).rejects.toMatchObject({
+      code: 'RUNNER_PROTOCOL',
+    });
+  }
 });

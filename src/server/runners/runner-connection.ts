@@ -8,10 +8,12 @@ import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { RpcPeer } from '../../protocol/rpc-peer.ts';
+import type { PermissionRequest } from '../../protocol/permission.ts';
+import { type CallOptions, RpcPeer } from '../../protocol/rpc-peer.ts';
 import { portOfStreams } from '../../protocol/rpc-streams.ts';
+import { transcriptPieces } from '../../protocol/runner-commands.ts';
 import {
-  type decisionFields,
+  type Decision,
   ExecutePrompt,
   GetApiKey,
   GetExecutionContext,
@@ -24,30 +26,29 @@ import {
   ReportMessage,
   ReportProgress,
   RequestPermission,
+  SetupSession,
   Shutdown,
   StopTask,
-  type TaskOutcome,
+  type TurnClaim,
+  type TurnReport,
 } from '../../protocol/runner-methods.ts';
-import { checkTranscriptLength } from '../../protocol/turn.ts';
+import { checkTranscriptLength, type TurnResult } from '../../protocol/turn.ts';
 import type { SessionTokens } from '../access/access-control.ts';
 import { newPermissionId } from '../ids.ts';
-import type { PermissionResult } from '../permissions/session-permissions.ts';
-import type { RunnerTurn, TurnPermissionRequest } from '../turns/session-turn.ts';
+import type { RunnerTurn } from '../turns/session-turn.ts';
 import { MessageOrder } from './message-order.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
 
 /** The name of the session's MCP server in an agent's profile. */
 const SESSION_MCP = 'cella';
-/** A runner treats this as no limit. */
-const NO_LIMIT_MS = 2 ** 31 - 1;
 /** How many calls of one runner are handled at once. */
 const IN_FLIGHT = 128;
 
 interface KeyRequest {
-  readonly task: RunnerTurn;
+  readonly turn: RunnerTurn;
   readonly token: string;
   readonly provider: string;
-  readonly executor: string;
+  readonly runner: string;
 }
 
 export interface RunnerConnectionParts {
@@ -92,17 +93,17 @@ export class RunnerConnection {
       {
         protocol_version: PROTOCOL_VERSION,
         session_id: sessionId,
-        executor_id: runnerId,
+        runner_id: runnerId,
         key_mode: keyFor ? 'just-in-time' : 'gateway',
         gateway_socket: environment.gatewaySocket,
-        agentic_tool: agent,
-        enclosed: environment.environment.isolated,
+        agent,
+        isolated: environment.environment.isolated,
       },
       { timeoutMs },
     );
     if (protocol_version !== PROTOCOL_VERSION) {
       throw protocolViolation(
-        `speaks version ${protocol_version} of the protocol, and this server ${PROTOCOL_VERSION}`,
+        `speaks version ${protocol_version} of the protocol, this server version ${PROTOCOL_VERSION}`,
       );
     }
   }
@@ -111,47 +112,56 @@ export class RunnerConnection {
     await this.#peer.call(Ping, {}, { timeoutMs });
   }
 
-  /** Resolves with how the turn ended. Only the turn's own timeout applies. */
-  async execute(task: RunnerTurn, token: string): Promise<TaskOutcome> {
+  /** Resolves when the turn has ended. Its timeout stops it by `stopTurn`. */
+  async execute(turn: RunnerTurn, token: string): Promise<TurnResult> {
     const { environment } = this.#parts;
-    const current = new ActiveTurn(task, token);
+    const current = new ActiveTurn(turn, token);
     this.#current = current;
     try {
-      const outcome = await this.#peer.call(ExecutePrompt, {
+      const reported = this.#peer.call(ExecutePrompt, {
         session_token: token,
-        session_id: task.session.id,
-        task_id: task.id,
-        agentic_tool: task.agent,
-        prompt: task.prompt,
+        session_id: turn.session.id,
+        turn_id: turn.id,
+        agent: turn.agent,
+        prompt: turn.prompt,
         cwd: environment.cwd,
-        permission_mode: task.mode,
-        timeout_ms: task.timeoutMs === 0 ? NO_LIMIT_MS : task.timeoutMs,
-        ...(task.model === undefined ? {} : { model: task.model }),
-        ...(task.tools === undefined ? {} : { tools: task.tools }),
-        ...(task.conversation === undefined ? {} : { conversation: task.conversation }),
+        mode: turn.mode,
+        model: turn.model,
+        tools: turn.tools,
+        conversation: turn.conversation,
       });
-      return this.#guarded(() => current.checkOutcome(outcome));
+      const report = await this.#guarding(reported);
+      this.#guarded(() => current.checkReport(report));
+      const { message_count: _, ...result } = report;
+      return result;
     } finally {
       this.#current = undefined;
     }
   }
 
-  /** Undefined if there is no such conversation. `timeoutMs` is per part. */
-  async readTranscript({ agent }: RunnerTurn, conversation: string, timeoutMs: number): Promise<string | undefined> {
-    const { environment } = this.#parts;
-    const where = {
-      cwd: environment.cwd,
-      home_dir: environment.homeDir,
-      program_dir: await environment.programDir(agent),
+  /** Writes the profile, and the conversation unless the agent has a newer one. The timeout is per part. */
+  async setupSession(
+    { agent, profile: { files: _, ...profile } }: RunnerTurn,
+    transcript: { readonly conversation: string; readonly text: string } | undefined,
+    options: CallOptions,
+  ): Promise<void> {
+    const params = { ...(await this.#agentFolders(agent)), profile };
+    const send = (part?: SentPart) => {
+      const sent = transcript && part && { ...part, conversation: transcript.conversation };
+      return this.#peer.call(SetupSession, { ...params, ...(sent && { transcript: sent }) }, options);
     };
-    const wanted = { agentic_tool: agent, conversation, ...where };
-    return await readWholeTranscript(conversation, (part) =>
-      this.#peer.call(ReadTranscript, { ...wanted, part }, { timeoutMs }),
-    );
+    await this.#guarding(sendWholeTranscript(transcript?.text ?? '', send));
+  }
+
+  /** Undefined if there is no such conversation. The timeout is per part. */
+  async readTranscript({ agent }: RunnerTurn, conversation: string, options: CallOptions): Promise<string | undefined> {
+    const params = { ...(await this.#agentFolders(agent)), conversation };
+    const read = (part: number) => this.#peer.call(ReadTranscript, { ...params, part }, options);
+    return await this.#guarding(readWholeTranscript(conversation, read));
   }
 
   async stopTurn(turn: string, timeoutMs: number): Promise<void> {
-    await this.#peer.call(StopTask, { task_id: turn }, { timeoutMs });
+    await this.#peer.call(StopTask, { turn_id: turn }, { timeoutMs });
   }
 
   async shutdown(reason: string, graceMs: number): Promise<void> {
@@ -163,13 +173,19 @@ export class RunnerConnection {
     this.#peer.close(reason);
   }
 
+  async #agentFolders(agent: RunnerTurn['agent']) {
+    const { environment } = this.#parts;
+    const program_dir = await environment.programDir(agent);
+    return { agent, cwd: environment.cwd, home_dir: environment.homeDir, program_dir };
+  }
+
   #listen(): void {
     const { environment, keyFor, runnerId } = this.#parts;
     this.#peer
       .handle(GetExecutionContext, async (claim) => {
-        const { turn: task } = await this.#admit(claim);
-        const program_dir = await environment.programDir(task.agent);
-        return { home_dir: environment.homeDir, program_dir, env: {}, profile: task.profile, session_mcp: SESSION_MCP };
+        const { turn } = await this.#admit(claim);
+        const program_dir = await environment.programDir(turn.agent);
+        return { home_dir: environment.homeDir, program_dir, env: {}, profile: turn.profile, session_mcp: SESSION_MCP };
       })
       .handle(ReportMessage, async ({ sequence, event, ...claim }) => {
         const current = this.#claimed(claim);
@@ -177,36 +193,36 @@ export class RunnerConnection {
         await this.#guarding(current.addEvent(sequence, event, this.#allowed(claim, current)));
         return {};
       })
-      .handle(RequestPermission, async ({ session_token, session_id, task_id, ...ask }) => {
-        const { turn: task } = await this.#admit({ session_token, session_id, task_id });
-        return await this.#permit(task, ask);
+      .handle(RequestPermission, async ({ session_token, session_id, turn_id, ...request }) => {
+        const { turn } = await this.#admit({ session_token, session_id, turn_id });
+        return await this.#permit(turn, request);
       })
       .handle(GetApiKey, async ({ provider, ...claim }) => {
-        const { turn: task } = await this.#admit(claim);
-        if (keyFor) return await keyFor({ task, token: claim.session_token, provider, executor: runnerId });
+        const { turn } = await this.#admit(claim);
+        if (keyFor) return await keyFor({ turn, token: claim.session_token, provider, runner: runnerId });
         throw new CellaError('FORBIDDEN', 'Keys stay behind the gateway.', {
           advice: 'Use the gateway with the session token as the key.',
         });
       })
-      .handle(ReportCompletion, async ({ session_token, session_id, task_id, ...outcome }) => {
-        const current = await this.#admit({ session_token, session_id, task_id });
-        await this.#guarding(current.complete(outcome));
+      .handle(ReportCompletion, async ({ session_token, session_id, turn_id, ...report }) => {
+        const current = await this.#admit({ session_token, session_id, turn_id });
+        await this.#guarding(current.complete(report));
         return {};
       })
       .on(ReportProgress, () => void this.#guarded(() => this.#limit.count({ messages: 1 })));
   }
 
   /** Replies with the decision if a rule decides; else the decision follows later. */
-  async #permit(task: RunnerTurn, ask: TurnPermissionRequest): Promise<z.input<(typeof RequestPermission)['result']>> {
+  async #permit(turn: RunnerTurn, request: PermissionRequest): Promise<z.input<(typeof RequestPermission)['result']>> {
     const asked = Promise.withResolvers<string>();
-    const decided = task.permit({ ...ask, onAsked: asked.resolve });
+    const decided = turn.permit(request, asked.resolve);
     const first = await Promise.race([asked.promise, decided]);
     if (typeof first !== 'string') return { request_id: first.id ?? newPermissionId(), decision: toDecision(first) };
     // If the connection has gone, nobody waits for it.
-    const tell = (decision: z.input<z.ZodObject<typeof decisionFields>>) =>
-      this.#peer.call(PermissionResolved, { task_id: task.id, request_id: first, ...decision }).catch(() => {});
+    const tell = (decision: Decision) =>
+      this.#peer.call(PermissionResolved, { turn_id: turn.id, request_id: first, ...decision }).catch(() => {});
     void decided.then(
-      (told) => tell(toDecision(told)),
+      (resolution) => tell(toDecision(resolution)),
       () => tell({ outcome: 'denied', reason: 'The permission could not be asked for.' }),
     );
     return { request_id: first };
@@ -221,16 +237,16 @@ export class RunnerConnection {
   #claimed(claim: TurnClaim): ActiveTurn {
     return this.#guarded(() => {
       this.#limit.count({ messages: 1 });
-      if (!this.#current) throw protocolViolation('spoke for a task where it has none');
+      if (!this.#current) throw protocolViolation('spoke for a turn, but has none');
       this.#current.checkClaim(claim);
       return this.#current;
     });
   }
 
   /** Rejects if the token was revoked, has expired or is used up. */
-  #allowed({ session_token }: TurnClaim, { turn: task }: ActiveTurn): Promise<unknown> {
+  #allowed({ session_token }: TurnClaim, { turn }: ActiveTurn): Promise<unknown> {
     const { tokens, sessionId, runnerId } = this.#parts;
-    const expected = { session: sessionId, task: task.id, executor: runnerId, userId: task.userId };
+    const expected = { session: sessionId, turn: turn.id, runner: runnerId, userId: turn.userId };
     return this.#guarding(tokens.check(session_token, expected));
   }
 
@@ -265,8 +281,8 @@ export class RunnerConnection {
   }
 }
 
-function toDecision({ outcome, reason, text }: PermissionResult) {
-  return { outcome, ...(reason === undefined ? {} : { reason }), ...(text === undefined ? {} : { text }) };
+function toDecision({ outcome, reason, text }: Decision): Decision {
+  return { outcome, reason, text };
 }
 
 /** Errors that disconnect a runner. */
@@ -277,31 +293,24 @@ export const DISCONNECT_CODES: ReadonlySet<string> = new Set([
   'RATE_LIMITED',
 ]);
 
-/** The turn that a runner claims to speak for. */
-interface TurnClaim {
-  readonly session_token: string;
-  readonly session_id: string;
-  readonly task_id: string;
-}
-
 export class ActiveTurn {
   readonly turn: RunnerTurn;
   readonly token: string;
   readonly #order = new MessageOrder();
   #written: Promise<void> = Promise.resolve();
-  #completed: TaskOutcome | undefined;
+  #completed: TurnReport | undefined;
 
-  constructor(task: RunnerTurn, token: string) {
-    this.turn = task;
+  constructor(turn: RunnerTurn, token: string) {
+    this.turn = turn;
     this.token = token;
   }
 
   /** Throws `RUNNER_PROTOCOL` if the claim is for another turn, or after the end. */
-  checkClaim({ session_token, session_id, task_id }: TurnClaim): void {
+  checkClaim({ session_token, session_id, turn_id }: TurnClaim): void {
     if (session_id !== this.turn.session.id) throw forged('session');
-    if (task_id !== this.turn.id) throw forged('task');
+    if (turn_id !== this.turn.id) throw forged('turn');
     if (!sameText(session_token, this.token)) throw forged('token');
-    if (this.#completed) throw protocolViolation('spoke of a task after it had said that it is over');
+    if (this.#completed) throw protocolViolation('spoke for a turn after its completion');
   }
 
   /** Resolves when it is durable. Events go out in the order in which they came. `allowed`: whether it may still speak. */
@@ -316,31 +325,28 @@ export class ActiveTurn {
     await written;
   }
 
-  async complete(outcome: TaskOutcome): Promise<void> {
-    if (outcome.message_count !== this.#order.count) throw this.#miscounted(outcome);
-    this.#completed = outcome;
+  async complete(report: TurnReport): Promise<void> {
+    this.checkReport(report);
+    this.#completed = report;
     await this.#written;
   }
 
-  /** The reply to the prompt must match what was reported. */
-  checkOutcome(outcome: TaskOutcome): TaskOutcome {
-    if (outcome.message_count !== this.#order.count) throw this.#miscounted(outcome);
-    if (this.#completed && this.#completed.status !== outcome.status)
-      throw protocolViolation('told two endings of one task');
-    return outcome;
-  }
-
-  #miscounted({ message_count }: TaskOutcome): CellaError {
-    return protocolViolation(`counts ${message_count} messages of its task where ${this.#order.count} came`);
+  /** The reply to the prompt must match the completion. Only the server knows what it has interrupted. */
+  checkReport({ status, message_count }: TurnReport): void {
+    const { count } = this.#order;
+    if (message_count !== count) throw protocolViolation(`counts ${message_count} messages of its turn, ${count} came`);
+    if (status === 'interrupted') throw protocolViolation('reported its turn as interrupted');
+    if (this.#completed && this.#completed.status !== status)
+      throw protocolViolation('reported two results of one turn');
   }
 }
 
 function protocolViolation(what: string): CellaError {
-  return new CellaError('RUNNER_PROTOCOL', `The executor ${what}.`);
+  return new CellaError('RUNNER_PROTOCOL', `The runner ${what}.`);
 }
 
 function forged(what: string): CellaError {
-  return protocolViolation(`spoke for a ${what} that it was not given`);
+  return protocolViolation(`spoke for a ${what} that is not its own`);
 }
 
 function sameText(one: string, other: string): boolean {
@@ -368,7 +374,7 @@ class InboundLimit {
     this.#messages += messages;
     this.#bytes += bytes;
     if (this.#messages <= MOST_MESSAGES && this.#bytes <= MOST_BYTES) return;
-    throw new CellaError('RUNNER_PROTOCOL', 'The executor floods its connection with messages.', {
+    throw new CellaError('RUNNER_PROTOCOL', 'The runner floods its connection with messages.', {
       details: { messages: this.#messages, bytes: this.#bytes },
     });
   }
@@ -382,27 +388,43 @@ class InboundLimit {
   }
 }
 
+type SentPart = Omit<NonNullable<z.input<typeof SetupSession.params>['transcript']>, 'conversation'>;
+
+/** `send` is called for each part in order, or once without a part if there is no text. */
+export async function sendWholeTranscript(
+  whole: string,
+  send: (part?: SentPart) => Promise<z.output<typeof SetupSession.result>>,
+): Promise<void> {
+  const pieces = [...transcriptPieces(whole)];
+  const check = ({ transcript }: z.output<typeof SetupSession.result>, expected: readonly string[]) => {
+    if (!expected.includes(transcript)) throw protocolViolation(`answered ${transcript} to a part of a transcript`);
+  };
+  if (pieces.length === 0) check(await send(), ['none']);
+  for (const [part, { text }] of pieces.entries()) {
+    const isLast = part + 1 === pieces.length;
+    check(await send({ text, part, parts: pieces.length }), isLast ? ['written', 'kept'] : ['partial']);
+  }
+}
+
 /** About twice as many as the longest transcript has. */
 const MOST_PARTS = 512;
-
-type TranscriptPart = z.output<typeof ReadTranscript.result>;
 
 /** Undefined if there is no such conversation. */
 export async function readWholeTranscript(
   conversation: string,
-  read: (part: number) => Promise<TranscriptPart>,
+  read: (part: number) => Promise<z.output<typeof ReadTranscript.result>>,
 ): Promise<string | undefined> {
   const texts: string[] = [];
   let length = 0;
   for (let part = 0; ; part++) {
     const { found, text, parts } = await read(part);
     if (!found) return undefined;
-    if (parts > MOST_PARTS) throw protocolViolation(`told a transcript in ${parts} parts`);
+    if (parts > MOST_PARTS) throw protocolViolation(`sent a transcript in ${parts} parts`);
     length += text.length;
     checkTranscriptLength(conversation, length);
     texts.push(text);
     if (part + 1 >= parts) return texts.join('');
     // Empty parts could go on for ever.
-    if (text === '') throw protocolViolation('told a part of a transcript that has nothing in it');
+    if (text === '') throw protocolViolation('sent an empty part of a transcript');
   }
 }

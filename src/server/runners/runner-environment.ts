@@ -105,7 +105,7 @@ async function openLocal(
 }
 
 function noEnvironment(): CellaError {
-  return new CellaError('CAPABILITY_MISSING', 'The executor `in-process` has no place that an agent could work in.', {
+  return new CellaError('CAPABILITY_MISSING', 'Agents cannot work in a session with the executor `in-process`.', {
     advice: 'Make a session with `executor: "subprocess"` or `"container"`.',
   });
 }

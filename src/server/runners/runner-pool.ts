@@ -4,11 +4,12 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { onAbort } from '../../lib/abort.ts';
+import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { TurnResult } from '../../protocol/turn.ts';
 import { drainingError } from '../request-errors.ts';
-import type { RunnerTurn, TurnResult } from '../turns/session-turn.ts';
+import type { RunnerTurn } from '../turns/session-turn.ts';
 import type { RunTurn } from '../turns/session-turns.ts';
 import { AgentRunner, type AgentRunnerParts } from './agent-runner.ts';
 import type { RunnerSpec } from './runner-spec.ts';
@@ -45,11 +46,11 @@ export class RunnerPool implements AsyncDisposable {
     this.#parts = parts;
   }
 
-  readonly run: RunTurn = async (task) => {
-    const spec = await task.session.tenant();
-    const held = await this.#take(spec, task);
+  readonly run: RunTurn = async (turn) => {
+    const spec = await turn.session.tenant();
+    const held = await this.#take(spec, turn);
     try {
-      return await this.#perform(held, task);
+      return await this.#perform(held, turn);
     } finally {
       this.#giveBack(spec.info.id, held);
     }
@@ -91,29 +92,28 @@ export class RunnerPool implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     this.#waiting.all();
-    await Promise.all([...this.#held].map(([session, held]) => this.#drop(session, held, 'the server ends')));
+    await Promise.all([...this.#held].map(([session, held]) => this.#drop(session, held, 'the server is stopping')));
     await Promise.all(this.#ending);
   }
 
-  async #perform(held: PooledRunner, task: RunnerTurn): Promise<TurnResult> {
+  async #perform(held: PooledRunner, turn: RunnerTurn): Promise<TurnResult> {
     // A stop does not wait for the runner to start.
-    const runner = await unlessStopped(held.runner, task.signal);
-    if (!runner) return { status: 'cancelled' };
-    const { id } = task.session;
+    const runner = await raceAbort(held.runner, turn.signal, stoppedError);
+    const { id } = turn.session;
     const reason = this.#reasons.take(id);
     if (reason !== undefined) {
-      const text = `The agent’s executor was started anew. The one before: ${reason}`;
-      await task.emit({ type: 'agent_notice', turn: task.id, text });
+      const text = `The agent’s runner was restarted. The previous one: ${reason}`;
+      await turn.emit({ type: 'agent_notice', turn: turn.id, text });
     }
-    held.agent = task.agent;
-    return await runner.run(task);
+    held.agent = turn.agent;
+    return await runner.run(turn);
   }
 
   async #take(spec: RunnerSpec, { agent, signal, userId }: RunnerTurn): Promise<PooledRunner> {
     const { id } = spec.info;
     for (;;) {
       if (this.#closed) throw drainingError();
-      if (signal.aborted) throw new CellaError('ABORTED', 'The turn was stopped before an executor was free.');
+      if (signal.aborted) throw stoppedError();
       const known = this.#held.get(id);
       if (known) {
         const unfit = known.unfitFor(spec, userId);
@@ -125,14 +125,14 @@ export class RunnerPool implements AsyncDisposable {
   }
 
   get #full(): boolean {
-    return this.#held.size + this.#ending.size >= this.#parts.settings.maxWorkers;
+    return this.#held.size + this.#ending.size >= this.#parts.settings.maxRunners;
   }
 
   /** Stops the runner that was idle longest. Synchronously undefined if all are busy, so that no release is missed. */
   #makeRoom(): Promise<unknown> | undefined {
     const idle = [...this.#held].filter(([, { users }]) => users === 0);
     const [oldest] = idle.toSorted(([, one], [, other]) => one.idleSince - other.idleSince);
-    if (oldest) return this.#drop(...oldest, 'another session needs its place');
+    if (oldest) return this.#drop(...oldest, 'another session needs a runner');
     return this.#ending.size > 0 ? Promise.race(this.#ending) : undefined;
   }
 
@@ -157,7 +157,7 @@ export class RunnerPool implements AsyncDisposable {
     if (this.#held.get(session) !== held) return;
     this.#failures++;
     this.#reasons.set(session, reason.message);
-    this.#parts.log(session, `executor lost: ${reason.message}`);
+    this.#parts.log(session, `runner lost: ${reason.message}`);
     const { spec, agent } = held;
     // Queued turns come first. A runner without a turn is not replaced, so that it does not restart in a loop.
     if (agent !== undefined && this.#waiting.count === 0) this.#replacing.add(session);
@@ -181,10 +181,10 @@ export class RunnerPool implements AsyncDisposable {
     held.idleSince = performance.now();
     if (held.users > 0 || this.#held.get(session) !== held) return;
     if (this.#waiting.count > 0) {
-      void this.#drop(session, held, 'another session needs its place');
+      void this.#drop(session, held, 'another session needs a runner');
       return;
     }
-    const late = () => void this.#drop(session, held, 'it had nothing to do');
+    const late = () => void this.#drop(session, held, 'it was idle');
     held.startIdleTimer(this.#parts.settings.idleMs, late);
   }
 
@@ -205,13 +205,11 @@ export class RunnerPool implements AsyncDisposable {
 }
 
 function newRunnerId(): string {
-  return `wrk_${randomBytes(12).toString('hex')}`;
+  return `rnr_${randomBytes(12).toString('hex')}`;
 }
 
-async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  const { promise, resolve } = Promise.withResolvers<undefined>();
-  using _ = onAbort(signal, () => resolve(undefined));
-  return await Promise.race([work, promise]);
+function stoppedError(): CellaError {
+  return new CellaError('ABORTED', 'The turn was stopped before a runner was free.');
 }
 
 class PooledRunner {
@@ -237,7 +235,7 @@ class PooledRunner {
   /** Why another runner is needed; undefined if this one fits. */
   unfitFor(spec: RunnerSpec, asker: string): string | undefined {
     if (this.#specKey !== specKey(spec)) return 'the settings of its session have changed';
-    return this.#userId === undefined || this.#userId === asker ? undefined : 'another person has prompted';
+    return this.#userId === undefined || this.#userId === asker ? undefined : 'another user has prompted';
   }
 
   take(userId: string): this {

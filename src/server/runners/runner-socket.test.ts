@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
 import { RunnerSocket } from './runner-socket.ts';
 
-const binding = { session: 'ses_0000000000000001', executor: 'wrk_one' };
+const binding = { session: 'ses_0000000000000001', runner: 'rnr_one' };
 
 const PIECE = 1024 * 1024;
 
@@ -21,12 +21,12 @@ async function open() {
     tokens: {
       check: async (token, expected) => {
         if (token !== 'cst_good') throw new CellaError('UNAUTHENTICATED', 'This session token is unknown.');
-        return { task: 'trn_0000000000000001', userId: 'local', ...binding, ...expected };
+        return { turn: 'trn_0000000000000001', userId: 'local', ...binding, ...expected };
       },
     },
-    models: (incoming, response, { executor }) => {
+    models: (incoming, response, { runner }) => {
       if (!incoming.url?.startsWith('/anthropic/')) return false;
-      response.end(`model for ${executor}`);
+      response.end(`model for ${runner}`);
       return true;
     },
     mcp: async (message, as) => new Response(`mcp for ${as.session}${await message.text()}`),
@@ -56,7 +56,7 @@ async function ask(gate: RunnerSocket, path: string, token?: string, bytes?: num
 
 test('behind it are models and the session’s own MCP server, the latter for its own tokens alone, and nothing else', async () => {
   const gate = await open();
-  expect(await ask(gate, '/anthropic/v1/messages')).toEqual({ status: 200, body: 'model for wrk_one' });
+  expect(await ask(gate, '/anthropic/v1/messages')).toEqual({ status: 200, body: 'model for rnr_one' });
   expect(await ask(gate, '/mcp', 'cst_good')).toEqual({ status: 200, body: `mcp for ${binding.session}` });
   expect((await ask(gate, '/mcp', 'cst_other')).status).toBe(401);
   expect((await ask(gate, '/mcp')).status).toBe(401);

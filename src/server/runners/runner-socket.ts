@@ -24,7 +24,7 @@ const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
 const MOST_HELD_BYTES = 4 * MOST_MESSAGE_BYTES;
 
 /** The session and runner that the socket belongs to. */
-export type RunnerBinding = Pick<TokenBinding, 'session' | 'executor'>;
+export type RunnerBinding = Pick<TokenBinding, 'session' | 'runner'>;
 
 /** The model gateway. It checks that the token belongs to this runner. False if the path is not its own. */
 export type ModelCalls = (
@@ -120,13 +120,13 @@ export class RunnerSocket implements AsyncDisposable {
     const { tokens, binding, mcp } = this.#parts;
     try {
       const as = await tokens.check(tokenIn(request), binding);
-      using held = this.#held.reserve(binding.executor);
+      using held = this.#held.reserve(binding.runner);
       return await mcp(await checkedRequest(request, MOST_MESSAGE_BYTES, held), as);
     } catch (error) {
-      const told = toCellaError(error, '-');
-      if (told.code === 'INTERNAL') this.#parts.onError(error);
-      if (told.code === 'UNAUTHENTICATED' || told.code === 'FORBIDDEN') this.#parts.refused?.(told);
-      return errorResponse(told);
+      const known = toCellaError(error, '-');
+      if (known.code === 'INTERNAL') this.#parts.onError(error);
+      if (known.code === 'UNAUTHENTICATED' || known.code === 'FORBIDDEN') this.#parts.refused?.(known);
+      return errorResponse(known);
     }
   }
 }
@@ -134,7 +134,7 @@ export class RunnerSocket implements AsyncDisposable {
 function tokenIn(request: Request): string {
   const [, token] = /^bearer (\S+)$/i.exec(request.headers.get('authorization') ?? '') ?? [];
   if (token !== undefined) return token;
-  throw new CellaError('UNAUTHENTICATED', 'There is no session token.', {
-    advice: 'Give the session token: `Authorization: Bearer cst_…`.',
+  throw new CellaError('UNAUTHENTICATED', 'The request has no session token.', {
+    advice: 'Send the session token: `Authorization: Bearer cst_…`.',
   });
 }

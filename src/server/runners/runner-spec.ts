@@ -14,10 +14,10 @@ const ms = z
 /** Operators can set all but `pingEveryMs`, `pingMs` and `graceMs`. */
 export const RunnerSettings = z.strictObject({
   /** How many runners may live at once. Prompts beyond that wait for an idle one. */
-  maxWorkers: z.int().min(1).max(10_000).default(8),
+  maxRunners: z.int().min(1).max(10_000).default(8),
   /** How long an idle runner is kept. */
   idleMs: ms.default(300_000),
-  /** How long a runner may take to start. */
+  /** How long a runner may take to start, and to take a part of what its session needs before a turn. */
   startMs: ms.min(1).default(60_000),
   /** How often a runner is pinged, and how long it may take to answer, or to send a part of a transcript. */
   pingEveryMs: ms.min(10).default(15_000),

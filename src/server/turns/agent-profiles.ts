@@ -1,7 +1,6 @@
 /** Each user's named agent profiles in storage. */
 
-import { z } from 'zod';
-import { AgentProfile, type NamedProfile, ProfileName } from '../../protocol/agent-profile.ts';
+import { type AgentProfile, NamedProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
@@ -11,24 +10,22 @@ const MOST_PROFILES = 100;
 /** The limit of one document in storage. */
 const MOST_CHARACTERS = 900_000;
 
-const Stored = z.object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile });
-
 export class AgentProfiles {
-  readonly #stored: Collection<NamedProfile>;
+  readonly #profiles: Collection<NamedProfile>;
 
   constructor(documents: DocumentStore) {
-    this.#stored = new Collection(documents, COLLECTION, Stored);
+    this.#profiles = new Collection(documents, COLLECTION, NamedProfile);
   }
 
   async list(userId: string): Promise<NamedProfile[]> {
     const profiles: NamedProfile[] = [];
-    for await (const { value } of this.#stored.all(idOf(userId, ''))) profiles.push(value);
+    for await (const { value } of this.#profiles.all(idOf(userId, ''))) profiles.push(value);
     return profiles;
   }
 
   async get(userId: string, name: string): Promise<NamedProfile> {
-    const found = await this.#stored.tryGet(idOf(userId, name));
-    if (found) return found.value;
+    const stored = await this.#profiles.tryGet(idOf(userId, name));
+    if (stored) return stored.value;
     throw missing(name);
   }
 
@@ -44,18 +41,18 @@ export class AgentProfiles {
         advice: 'Delete one that is no longer needed.',
       });
     }
-    await this.#stored.put(idOf(userId, name), stored);
+    await this.#profiles.put(idOf(userId, name), stored);
     return stored;
   }
 
   async delete(userId: string, name: string): Promise<void> {
-    if (await this.#stored.delete(idOf(userId, name))) return;
+    if (await this.#profiles.delete(idOf(userId, name))) return;
     throw missing(name);
   }
 
   /** Deletes all profiles of a user. */
   async deleteAll(userId: string): Promise<void> {
-    await this.#stored.deleteAll(idOf(userId, ''));
+    await this.#profiles.deleteAll(idOf(userId, ''));
   }
 }
 

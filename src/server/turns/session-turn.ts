@@ -4,48 +4,32 @@ import { onAbort } from '../../lib/abort.ts';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { PermissionRequest } from '../../protocol/permission.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
-import type { NewPermission, PermissionResult } from '../permissions/session-permissions.ts';
+import type { AgentFailure, AgentName, PromptFields, TurnInfo, TurnResult } from '../../protocol/turn.ts';
+import type { AskedResolution } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
 import type { PromptRequest } from './session-turns.ts';
 
-/** A permission request of an agent. The turn adds the user. */
-export type TurnPermissionRequest = Omit<NewPermission, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
-
 /** A turn as its runner gets it. */
-export interface RunnerTurn {
+export interface RunnerTurn extends Readonly<PromptFields> {
   readonly session: Pick<ServerSession, 'id' | 'tenant'>;
   readonly info: SessionInfo;
   readonly id: string;
   readonly userId: string;
   readonly agent: AgentName;
-  readonly prompt: string;
-  readonly mode: PermissionMode;
-  readonly model: string | undefined;
-  /** The agent's own tools that it may use; all if undefined. */
-  readonly tools: readonly string[] | undefined;
   readonly profile: AgentProfile;
   /** The conversation to continue. */
   readonly conversation: string | undefined;
-  /** 0 means no limit. After it, the signal aborts. */
-  readonly timeoutMs: number;
-  /** Aborts when the turn must stop. */
+  /** Aborts when the turn must stop, also when its time is over. */
   readonly signal: AbortSignal;
   /** Resolves when there is room for more. */
   emit(event: AgentEvent): Promise<void>;
-  /** Asks a person. Resolves as not allowed if the turn is stopped. */
-  permit(ask: TurnPermissionRequest): Promise<PermissionResult>;
+  /** Asks a person. Resolves as not allowed if the turn is stopped. `onAsked`: called if a person is asked. */
+  permit(request: PermissionRequest, onAsked?: (id: string) => void): Promise<AskedResolution>;
   readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
   /** An older transcript never replaces a newer one. */
   saveTranscript(conversation: string, text: string): Promise<void>;
-}
-
-export interface TurnResult {
-  readonly status: Exclude<TurnStatus, 'interrupted'>;
-  readonly conversation?: string | undefined;
-  readonly usage?: TokenUsage | undefined;
-  readonly error?: AgentFailure | undefined;
 }
 
 /** `stopped`: by a user. `closing`: its session ends. `failed`: the log cannot be written. */
@@ -108,7 +92,7 @@ export class SessionTurn {
 
   end(info: TurnInfo): void {
     this.#letGo();
-    this.#started.reject(new CellaError('ABORTED', 'The turn was over before it began.'));
+    this.#started.reject(new CellaError('ABORTED', 'The turn ended before it started.'));
     this.#ended.resolve(info);
   }
 
@@ -124,24 +108,20 @@ export class SessionTurn {
   }
 }
 
-export interface FinalResult extends Omit<TurnResult, 'status'> {
-  readonly status: TurnStatus;
-}
-
 /** A stopped turn ends by its stop reason, unless it was completed before. */
-export function finalResult(told: TurnResult, reason: TurnStopReason | undefined): FinalResult {
-  if (!reason || told.status === 'completed') return told;
-  const { error: _, ...rest } = told;
+export function finalResult(result: TurnResult, reason: TurnStopReason | undefined): TurnResult {
+  if (!reason || result.status === 'completed') return result;
+  const { error: _, ...rest } = result;
   return { ...rest, ...resultOfStop(reason) };
 }
 
 /** The result if the runner has failed. */
-export function resultOfFailure(cause: unknown, reason: TurnStopReason | undefined): FinalResult {
+export function resultOfFailure(cause: unknown, reason: TurnStopReason | undefined): TurnResult {
   if (reason) return resultOfStop(reason);
   return { status: 'failed', error: toAgentFailure(cause) };
 }
 
-function resultOfStop(reason: TurnStopReason): FinalResult {
+function resultOfStop(reason: TurnStopReason): TurnResult {
   switch (reason.kind) {
     case 'stopped':
       return { status: 'cancelled' };
@@ -155,8 +135,8 @@ function resultOfStop(reason: TurnStopReason): FinalResult {
 }
 
 export function interrupted(): CellaError {
-  return new CellaError('SERVER_STOPPING', 'The server ended while the turn ran.', {
-    advice: 'Prompt again: the agent goes on with its conversation.',
+  return new CellaError('SERVER_STOPPING', 'The server was stopped during the turn.', {
+    advice: 'Prompt again: the agent continues its conversation.',
   });
 }
 
@@ -165,7 +145,7 @@ export function toAgentFailure(cause: unknown): AgentFailure {
   const error =
     cause instanceof CellaError
       ? cause
-      : new CellaError('WORKER_FAILED', cause instanceof Error ? cause.message : String(cause));
+      : new CellaError('RUNNER_FAILED', cause instanceof Error ? cause.message : String(cause));
   const { code, message, advice } = error.toJSON();
   return { code, message, advice };
 }

@@ -7,29 +7,28 @@ import { CellaError } from '../../protocol/errors.ts';
 import {
   type AgentName,
   isTurnOver,
-  type PermissionMode,
+  type PromptFields,
   type Transcript,
   type TurnInfo,
+  type TurnResult,
 } from '../../protocol/turn.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../ids.ts';
 import { drainingError } from '../request-errors.ts';
 import { fingerprint, type IdempotencyStore, IdempotentRequests } from '../sessions/idempotency.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn, type TurnResult } from './session-turn.ts';
+import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn } from './session-turn.ts';
 import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
 import { truncate } from './turn-recorder.ts';
 import { StoredTranscripts, TurnRecords } from './turn-records.ts';
 
 /** A prompt as the caller sends it. */
-export interface PromptRequest {
-  readonly prompt: string;
+export interface PromptRequest extends Readonly<Omit<PromptFields, 'mode'>> {
+  /** Default: `ask`. */
+  readonly mode?: PromptFields['mode'] | undefined;
   /** The id of the user, whose credentials and budgets are used. */
   readonly by: string;
   readonly agent?: AgentName | undefined;
-  readonly mode?: PermissionMode | undefined;
-  readonly model?: string | undefined;
-  readonly tools?: readonly string[] | undefined;
   /** The limit of the turn once it runs; 0 means none. */
   readonly timeoutMs?: number | undefined;
   readonly onBusy?: 'queue' | 'refuse' | undefined;
@@ -63,7 +62,7 @@ export interface TurnPage {
 }
 
 /** Runs a turn to its end. Rejects if it could not be run, or if its runner failed. */
-export type RunTurn = (task: RunnerTurn) => Promise<TurnResult>;
+export type RunTurn = (turn: RunnerTurn) => Promise<TurnResult>;
 
 /** What runs the turns of all sessions. */
 export interface TurnRunner {
@@ -218,7 +217,7 @@ export class SessionTurns {
     const waiting = this.#live.size;
     if (waiting > 0 && options.onBusy === 'refuse') throw turnRunning(this.running);
     if (waiting > this.#parts.queueLimit()) {
-      const message = `The agent is busy, and ${waiting - 1} prompts wait for it already.`;
+      const message = `The agent is busy, and ${waiting - 1} prompts are already waiting.`;
       throw new CellaError('TURN_RUNNING', message, { details: { queued: waiting - 1 } });
     }
     const id = newTurnId();
@@ -320,5 +319,5 @@ function fromRecord(info: TurnInfo): AcceptedTurn {
 
 function turnRunning(turn: string | undefined): CellaError {
   const details = turn === undefined ? {} : { turn };
-  return new CellaError('TURN_RUNNING', 'The agent of this session has a turn already.', { details });
+  return new CellaError('TURN_RUNNING', 'The agent of this session is already running a turn.', { details });
 }

@@ -1,19 +1,12 @@
 /** Runs one turn from its start to its one end. Both are durable, also if the runner or, for a while, storage fails. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TurnInfo, TurnStatus } from '../../protocol/turn.ts';
+import type { TurnInfo, TurnResult, TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/session-types.ts';
-import {
-  type FinalResult,
-  finalResult,
-  noAgentsError,
-  resultOfFailure,
-  type SessionTurn,
-  type TurnResult,
-} from './session-turn.ts';
+import { finalResult, noAgentsError, resultOfFailure, type SessionTurn } from './session-turn.ts';
 import type { TurnRunner } from './session-turns.ts';
 import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';
 import { endedEvent, type StoredTranscripts, type TurnRecords } from './turn-records.ts';
@@ -78,7 +71,7 @@ export class TurnExecutor {
     turn.begin(firstSeq);
   }
 
-  async #run(turn: SessionTurn, events: TurnRecorder): Promise<FinalResult> {
+  async #run(turn: SessionTurn, events: TurnRecorder): Promise<TurnResult> {
     const { session, writer, permissions, agents, records, transcripts } = this.#parts;
     const { record, request } = turn;
     const { timeoutMs = 0 } = request;
@@ -88,7 +81,7 @@ export class TurnExecutor {
       const before = (await records.all()).findLast(
         ({ agent, conversation }) => agent === record.agent && conversation !== undefined,
       );
-      const told: TurnResult = await agents.run({
+      const result = await agents.run({
         session,
         info: await session.info(),
         id: turn.id,
@@ -100,7 +93,6 @@ export class TurnExecutor {
         tools: request.tools,
         profile: request.profile?.content ?? {},
         conversation: before?.conversation,
-        timeoutMs,
         signal: turn.signal,
         emit: async (event) => {
           if (turn.reason?.kind === 'failed') throw turn.reason.error;
@@ -116,22 +108,23 @@ export class TurnExecutor {
           await Promise.all(parts.map((one) => writer.write(one, { size: JSON.stringify(one).length, soon: true })));
           if (writer.full) await writer.room();
         },
-        permit: (ask) => permissions.request({ ...ask, user: record.by, turn: turn.id, signal: turn.signal }),
+        permit: (asked, onAsked) =>
+          permissions.request(asked, { user: record.by, turn: turn.id, signal: turn.signal, onAsked }),
         readTranscript: (conversation) => transcripts.get(conversation),
         saveTranscript: (conversation, text) => transcripts.save(conversation, text),
       });
-      return finalResult(told, turn.reason);
+      return finalResult(result, turn.reason);
     } catch (error) {
       return resultOfFailure(error, turn.reason);
     } finally {
       clearTimeout(late);
       // If storage fails, recovery cancels them when the session is opened next.
-      await permissions.cancelOf(turn.id, 'the turn is over').catch(() => {});
+      await permissions.cancelOf(turn.id, 'the turn has ended').catch(() => {});
     }
   }
 
   /** Tries until storage accepts it or the session ends; then recovery marks the turn as interrupted. */
-  async finish(turn: SessionTurn, { status, conversation, usage, error }: FinalResult): Promise<void> {
+  async finish(turn: SessionTurn, { status, conversation, usage, error }: TurnResult): Promise<void> {
     const facts = {
       status,
       ...(conversation === undefined ? {} : { conversation }),

@@ -1,11 +1,11 @@
-/** Tokens of executors: each is good for one task, and ends with it. */
+/** Tokens of runners: each is valid for one turn, and ends with it. */
 
 import { expect, it } from 'vitest';
 import type { AccessControl } from '../../../src/server/access/access-control.ts';
 import { failureOf, type OpenStorage } from '../storage/samples.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './samples.ts';
 
-const binding = { session: 'ses_1', task: 'trn_1', executor: 'wrk_1' };
+const binding = { session: 'ses_1', turn: 'trn_1', runner: 'rnr_1' };
 const refusal = async (access: AccessControl, token: string) =>
   (await failureOf(access.sessionTokens.check(token))).details;
 
@@ -25,11 +25,11 @@ export function sessionTokenContract(open: OpenStorage): void {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const token = await access.sessionTokens.issue(principal, binding);
-    const forged = { session: 'ses_2', task: 'trn_2', executor: 'wrk_2', userId: 'local' };
+    const forged = { session: 'ses_2', turn: 'trn_2', runner: 'rnr_2', userId: 'local' };
     for (const [name, mismatch] of Object.entries({
       session: 'session',
-      task: 'task',
-      executor: 'executor',
+      turn: 'turn',
+      runner: 'runner',
       userId: 'user',
     })) {
       const wanted = { [name]: forged[name as keyof typeof forged] };
@@ -53,18 +53,18 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect((await failureOf(access.authenticate(one))).code).toBe('UNAUTHENTICATED');
   });
 
-  it('that are old are refused when they are replayed: the end of a task takes effect on the next call', async () => {
+  it('that are old are refused when they are replayed: the end of a turn takes effect on the next call', async () => {
     const { again } = accessPlace(open);
     const [here, there] = [(await again()).access, (await again()).access];
     const { principal } = await newUser(here, 'ada');
     const old = await here.sessionTokens.issue(principal, binding);
-    const next = await here.sessionTokens.issue(principal, { ...binding, task: 'trn_2' });
+    const next = await here.sessionTokens.issue(principal, { ...binding, turn: 'trn_2' });
     await here.sessionTokens.check(old);
     await there.sessionTokens.check(old);
     await there.sessionTokens.revoke('trn_1');
     for (const access of [here, there]) expect(await refusal(access, old)).toEqual({ reason: 'unknown' });
-    expect((await here.sessionTokens.check(next)).task).toBe('trn_2');
-    await here.sessionTokens.revokeExecutor('wrk_1');
+    expect((await here.sessionTokens.check(next)).turn).toBe('trn_2');
+    await here.sessionTokens.revokeRunner('rnr_1');
     expect(await refusal(there, next)).toEqual({ reason: 'unknown' });
     // What was counted meanwhile brings none of them back.
     await Promise.all([here.close(), there.close()]);

@@ -12,7 +12,7 @@ import {
   TranscriptLine,
   transcriptPieces,
 } from '../../../src/protocol/runner-commands.ts';
-import { runCommand, startRunner, taskId } from '../../support/agents/runner.ts';
+import { runCommand, startRunner, turnId } from '../../support/agents/runner.ts';
 import { type Step, script } from '../../support/agents/scripted-agent.ts';
 import type { RunnerParts } from './turns.ts';
 
@@ -22,7 +22,7 @@ export function runnerCommands(parts: RunnerParts): void {
   const placeIn = (homeDir: string) => ({ agent: 'scripted', cwd: '/tmp', homeDir, programDir: '/tmp' });
   const queryOf = (steps: readonly Step[], more: object = {}) => ({
     ...placeIn(parts().folder),
-    turn: taskId,
+    turn: turnId,
     prompt: script(...steps),
     mode: 'ask',
     timeoutMs: 60_000,

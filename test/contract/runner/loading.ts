@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { runCommand, TestDaemon, taskId } from '../../support/agents/runner.ts';
+import { runCommand, TestDaemon, turnId } from '../../support/agents/runner.ts';
 import type { RunnerParts } from './turns.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -45,7 +45,7 @@ export function runnerLoading(parts: RunnerParts): void {
     const read = await loadedBy('read-transcript', { ...place, agent: 'claude', conversation: randomUUID() });
     expect(read).toMatchObject({ agents: [adapter], last: expect.stringContaining('"found":false') });
     const access = { baseUrl: 'http://127.0.0.1:9', key: 'the-key' };
-    const turn = { turn: taskId, prompt: 'hi', mode: 'ask', timeoutMs: 60_000, access };
+    const turn = { turn: turnId, prompt: 'hi', mode: 'ask', timeoutMs: 60_000, access };
     const asked = await loadedBy('execute-query', { ...place, agent: 'claude', ...turn });
     expect(asked).toMatchObject({
       agents: [adapter, join(library, 'sdk.mjs')],
@@ -63,7 +63,7 @@ export function runnerLoading(parts: RunnerParts): void {
     expect(await look('telling')).toContain(loaded);
     for (const agent of ['scripted', 'telling']) {
       await using daemon = new TestDaemon(parts().scripted);
-      expect(await daemon.hello({ agentic_tool: agent })).toMatchObject({ agents: ['scripted', 'telling'] });
+      expect(await daemon.hello({ agent: agent })).toMatchObject({ agents: ['scripted', 'telling'] });
       daemon.peer.close();
       daemon.child.stdin.end();
       await daemon.exited;

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { CellaError } from '../../../src/protocol/errors.ts';
 import { PermissionResolved, RequestPermission, StopTask } from '../../../src/protocol/runner-methods.ts';
-import { sessionToken, TestDaemon, taskId } from '../../support/agents/runner.ts';
+import { sessionToken, TestDaemon, turnId } from '../../support/agents/runner.ts';
 import type { RunnerParts } from './turns.ts';
 
 const idOf = (n: number) => `prm_${String(n).padStart(16, '0')}`;
@@ -12,7 +12,7 @@ export function runnerPermissions(parts: RunnerParts): void {
   test('are decided in the reply, later, or before the reply has come', async () => {
     await using daemon = new TestDaemon(parts().scripted);
     let asked = 0;
-    const decide = (n: number) => ({ task_id: taskId, request_id: idOf(n), outcome: 'allowed' as const, text: `${n}` });
+    const decide = (n: number) => ({ turn_id: turnId, request_id: idOf(n), outcome: 'allowed' as const, text: `${n}` });
     daemon.peer.handle(RequestPermission, async ({ tool, session_token }) => {
       expect(session_token).toBe(sessionToken);
       asked += 1;
@@ -43,7 +43,7 @@ export function runnerPermissions(parts: RunnerParts): void {
     await daemon.hello();
     const turn = daemon.prompt([{ ask: 'Bash' }, { say: 'never' }]);
     await asked.promise;
-    expect(await daemon.peer.call(StopTask, { task_id: taskId })).toEqual({ stopped: true });
+    expect(await daemon.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
     expect((await turn).status).toBe('cancelled');
     expect(daemon.said).toHaveLength(1);
   });
@@ -56,10 +56,11 @@ export function runnerPermissions(parts: RunnerParts): void {
       return new Promise(() => {});
     });
     await daemon.hello();
-    const turn = daemon.prompt([{ ask: 'Bash' }], { timeout_ms: 300 });
+    const turn = daemon.prompt([{ ask: 'Bash' }]);
     const signal = await asked.promise;
     const withdrawn = new Promise((resolve) => signal.addEventListener('abort', resolve));
-    expect((await turn).status).toBe('timed_out');
+    await daemon.peer.call(StopTask, { turn_id: turnId });
+    expect((await turn).status).toBe('cancelled');
     await withdrawn;
   });
 

@@ -1,6 +1,6 @@
 /** What a runner that serves does with prompts. */
 
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -10,10 +10,11 @@ import {
   Ping,
   PROTOCOL_VERSION,
   ReadTranscript,
+  SetupSession,
   Shutdown,
   StopTask,
 } from '../../../src/protocol/runner-methods.ts';
-import { type RunnerFiles, sessionId, sessionToken, TestDaemon, taskId } from '../../support/agents/runner.ts';
+import { type RunnerFiles, sessionId, sessionToken, TestDaemon, turnId } from '../../support/agents/runner.ts';
 import { codeOf } from '../../support/servers/rpc-pair.ts';
 
 export type RunnerParts = () => RunnerFiles & { readonly folder: string };
@@ -35,19 +36,19 @@ export function runnerTurns(parts: RunnerParts): void {
 
   test('report their messages in order, then their completion, and answer with the same', async () => {
     await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello({ agentic_tool: 'scripted' });
+    await daemon.hello({ agent: 'scripted' });
     const outcome = await daemon.prompt([{ say: 'first' }, { flood: 200 }, { say: 'last' }]);
     expect(outcome).toEqual({
       status: 'completed',
       message_count: 203,
-      token_usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 },
+      usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 },
       conversation: 'conversation-1',
     });
     expect(daemon.completions).toEqual([outcome]);
     expect(daemon.said).toHaveLength(202);
     expect([daemon.said[0], daemon.said.at(-1)]).toEqual(['first', 'last']);
     expect(daemon.phases).toEqual(['loading', 'opening', 'prompting', 'closing']);
-    expect((await daemon.peer.call(Ping, {})).task_id).toBeUndefined();
+    expect((await daemon.peer.call(Ping, {})).turn_id).toBeUndefined();
     await daemon.peer.call(Shutdown, {});
     expect(await daemon.exited).toEqual([0, null]);
   });
@@ -55,7 +56,7 @@ export function runnerTurns(parts: RunnerParts): void {
   test('leave a conversation that is read in parts of one moment, without another process', async () => {
     const { scripted, folder } = parts();
     await using daemon = new TestDaemon(scripted);
-    const place = { agentic_tool: 'scripted', cwd: folder, home_dir: folder, program_dir: folder };
+    const place = { agent: 'scripted', cwd: folder, home_dir: folder, program_dir: folder };
     const read = (conversation: string, part: number) =>
       daemon.peer.call(ReadTranscript, { ...place, conversation, part });
     daemon.peer.start();
@@ -70,6 +71,46 @@ export function runnerTurns(parts: RunnerParts): void {
     expect(first.parts).toBeGreaterThan(2);
     expect([first, ...rest].map((part) => part.text).join('') === text).toBe(true);
     expect(await read('talk', 0)).toEqual({ found: true, text: 'another\n', parts: 1 });
+  });
+
+  test('go on with a conversation that comes in parts before them, and refuse parts out of order', async () => {
+    const { scripted, folder } = parts();
+    await using daemon = new TestDaemon(scripted);
+    const place = { agent: 'scripted', cwd: folder, home_dir: folder, program_dir: folder, profile: {} };
+    const setup = (texts?: readonly string[], part = 0, conversation = 'told') => {
+      const transcript = texts && { conversation, text: texts[part] ?? '', part, parts: texts.length };
+      return daemon.peer.call(SetupSession, { ...place, ...(transcript && { transcript }) });
+    };
+    daemon.peer.start();
+    expect(await codeOf(setup())).toBe('RUNNER_PROTOCOL');
+    await daemon.hello();
+    expect(await setup()).toEqual({ transcript: 'none' });
+    const texts = ['one\n', 'two\n', 'three\n'];
+    expect([await setup(texts, 0), await setup(texts, 1)]).toEqual([
+      { transcript: 'partial' },
+      { transcript: 'partial' },
+    ]);
+    expect(await setup(texts, 2)).toEqual({ transcript: 'written' });
+    expect(await readFile(join(folder, 'told'), 'utf8')).toBe('one\ntwo\nthree\n');
+    expect(await setup(['older\n'])).toEqual({ transcript: 'kept' });
+    const wrong: (() => Promise<unknown>)[] = [
+      () => setup(texts, 1),
+      () => setup(texts, 0).then(() => setup(texts, 2)),
+      () => setup(texts, 0).then(() => setup(texts, 1, 'another')),
+      () => setup(texts, 3),
+    ];
+    for (const send of wrong) expect(await codeOf(send())).toBe('RUNNER_PROTOCOL');
+    const piece = 'x'.repeat(4 * 1024 * 1024);
+    const long = Array.from({ length: 20 }, () => piece);
+    const sendAll = async () => {
+      for (const part of long.keys()) await setup(long, part, 'long');
+    };
+    expect(await codeOf(sendAll())).toBe('TOO_LARGE');
+    const turn = daemon.prompt([{ say: 'here' }, { wait: true }]);
+    await daemon.saying(1);
+    expect(await codeOf(setup())).toBe('AGENT_BUSY');
+    await daemon.peer.call(StopTask, { turn_id: turnId });
+    expect((await turn).status).toBe('cancelled');
   });
 
   test('reach models through the gateway with the token as their key, and the session’s own MCP server', async () => {
@@ -110,7 +151,7 @@ export function runnerTurns(parts: RunnerParts): void {
     expect(await daemon.prompt([{ show: 'model' }])).toMatchObject({ status: 'completed' });
     expect(JSON.parse(daemon.said[0] ?? '')).toEqual({ baseUrl: 'https://provider.example', key: 'the-key' });
     expect(asked).toEqual([
-      { session_token: sessionToken, session_id: sessionId, task_id: taskId, provider: 'anthropic' },
+      { session_token: sessionToken, session_id: sessionId, turn_id: turnId, provider: 'anthropic' },
     ]);
   });
 
@@ -119,20 +160,13 @@ export function runnerTurns(parts: RunnerParts): void {
     await daemon.hello();
     const first = daemon.prompt([{ say: 'here' }, { wait: true }]);
     await daemon.saying(1);
-    expect(await codeOf(daemon.prompt([], { task_id: 'trn_other00000000000' }))).toBe('AGENT_BUSY');
+    expect(await codeOf(daemon.prompt([], { turn_id: 'trn_other00000000000' }))).toBe('AGENT_BUSY');
     expect(await codeOf(daemon.prompt([], { session_id: 'ses_other00000000000' }))).toBe('RUNNER_PROTOCOL');
-    expect(await daemon.peer.call(StopTask, { task_id: 'trn_other00000000000' })).toEqual({ stopped: false });
-    expect((await daemon.peer.call(Ping, {})).task_id).toBe(taskId);
-    expect(await daemon.peer.call(StopTask, { task_id: taskId })).toEqual({ stopped: true });
+    expect(await daemon.peer.call(StopTask, { turn_id: 'trn_other00000000000' })).toEqual({ stopped: false });
+    expect((await daemon.peer.call(Ping, {})).turn_id).toBe(turnId);
+    expect(await daemon.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
     expect(await first).toMatchObject({ status: 'cancelled', conversation: 'conversation-1' });
     expect(await daemon.prompt([{ say: 'again' }])).toMatchObject({ status: 'completed', message_count: 2 });
-  });
-
-  test('end as timed_out when their time is over', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const outcome = await daemon.prompt([{ wait: true }], { timeout_ms: 100 });
-    expect(outcome).toMatchObject({ status: 'timed_out', error: { code: 'DEADLINE_EXCEEDED' } });
   });
 
   test('that fail say why, and never with the key', async () => {
@@ -155,8 +189,8 @@ export function runnerTurns(parts: RunnerParts): void {
 
   test('of an agent that nobody knows are failed with AGENT_UNKNOWN', async () => {
     await using daemon = new TestDaemon(parts().real);
-    await daemon.hello({ agentic_tool: 'nobody' });
-    const outcome = await daemon.prompt([], { agentic_tool: 'nobody' });
+    await daemon.hello({ agent: 'nobody' });
+    const outcome = await daemon.prompt([], { agent: 'nobody' });
     expect(outcome).toMatchObject({ status: 'failed', error: { code: 'AGENT_UNKNOWN' } });
   });
 

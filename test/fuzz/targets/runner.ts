@@ -77,7 +77,7 @@ export async function runner(): Promise<Target> {
       else peer.on(method as typeof words.ReportProgress, () => {});
     }
     peer.start();
-    const asked = [peer.call(words.Ping, {}), peer.call(words.StopTask, { task_id: 'trn_0123456789abcdef' })];
+    const asked = [peer.call(words.Ping, {}), peer.call(words.StopTask, { turn_id: 'trn_0123456789abcdef' })];
     const outcomes = await Promise.allSettled([peer.closed, ...asked]);
     for (const outcome of outcomes) {
       if (outcome.status === 'rejected' && !(outcome.reason instanceof CellaError)) throw outcome.reason;

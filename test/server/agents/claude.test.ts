@@ -9,7 +9,9 @@ import type { AddressInfo } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect } from '../../../src/client/index.ts';
+import { runnerEnvironmentOpener } from '../../../src/server/runners/runner-environment.ts';
 import type { RunnerPool } from '../../../src/server/runners/runner-pool.ts';
+import { programFolders } from '../../../src/server/runners/runner-programs.ts';
 import { Model } from '../../support/agents/model.ts';
 import { sharedProgram } from '../../support/agents/shared-agents.ts';
 import { runHere } from '../../support/cli/cli-here.ts';
@@ -205,14 +207,49 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     const hanging = prompt(daemon, id, '#hang');
     await hangs;
     kill('cella-runner.mjs serve');
-    expect((await hanging).json).toMatchObject({ status: 'failed', error: { code: 'WORKER_FAILED' } });
+    expect((await hanging).json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_FAILED' } });
     const { json } = await prompt(daemon, id, '#remember');
     expect(json).toMatchObject({ status: 'completed', conversation: first.json.conversation });
     expect(json.text).toContain('#plain');
     const notice = (await eventsOf(daemon, id)).find(
-      (event) => event.type === 'agent_notice' && event.text.includes('anew'),
+      (event) => event.type === 'agent_notice' && event.text.includes('restarted'),
     );
     expect(notice).toBeDefined();
+  });
+
+  test('starts one runner and no other process, with a profile and with a conversation that was written anew', async () => {
+    const started: unknown[] = [];
+    const own = await scratchFolder();
+    const open = runnerEnvironmentOpener(programFolders(own, { runner, agents: programs }));
+    const counted = await agentDaemon({
+      modelUrl: model.url,
+      runner,
+      programs,
+      dataDir: own,
+      agents: {
+        runners: { idleMs: 0 },
+        openEnvironment: async (...given) => {
+          const place = await open(...given);
+          const exec = place.environment.exec.bind(place.environment);
+          place.environment.exec = (argv, options) => {
+            started.push(argv.at(-1));
+            return exec(argv, options);
+          };
+          return place;
+        },
+      },
+    });
+    const { id } = await counted.session();
+    const body = { systemPrompt: 'Be short.', rules: { tone: 'kind' }, files: { 'a.txt': 'of the profile' } };
+    expect((await counted.call('PUT /v1/profiles/mine', { body })).status).toBe(200);
+    const first = await prompt(counted, id, '#plain', { profile: 'mine' });
+    expect([first.json.status, started]).toEqual(['completed', ['serve']]);
+    const forget = 'import os, shutil\nshutil.rmtree(os.path.expanduser("~/.claude"))\nopen("a.txt").read()';
+    expect((await counted.run(id, forget)).value).toBe('of the profile');
+    const { json } = await prompt(counted, id, '#remember', { profile: 'mine' });
+    expect(json).toMatchObject({ status: 'completed', conversation: first.json.conversation });
+    expect(json.text).toContain('#plain');
+    expect(started).toEqual(['serve', 'serve']);
   });
 
   test('tells its thoughts, its plan, and a subagent with all that is part of it, as events of their own', async () => {
@@ -254,7 +291,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     const { id } = await daemon.session({ agentKey: 'small', limits: { memoryMb: 128 } });
     const { json } = await prompt(daemon, id, '#plain');
     // Whichever of the two is the larger goes.
-    const code = expect.stringMatching(/^(AGENT_DIED|WORKER_OUT_OF_MEMORY)$/);
+    const code = expect.stringMatching(/^(AGENT_DIED|RUNNER_OUT_OF_MEMORY)$/);
     expect(json).toMatchObject({
       status: 'failed',
       error: { code, advice: expect.stringContaining('limits.memoryMb') },

@@ -59,8 +59,8 @@ const left: string[] = [];
 
 beforeAll(async () => {
   const [runner, programs] = await Promise.all([hostileRunner(), namedPrograms()]);
-  const workers = { pingEveryMs: DAY_MS, graceMs: 500 };
-  daemon = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, agents: { workers } });
+  const runners = { pingEveryMs: DAY_MS, graceMs: 500 };
+  daemon = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, agents: { runners } });
 });
 afterEach(() => void vi.useRealTimers());
 afterAll(async () => {
@@ -221,7 +221,7 @@ test('any event name could be emitted with any session id', async () => {
   const answers: { code: number }[] = JSON.parse((await saidIn(mine.id)).at(-1) ?? '');
   expect(answers.map(({ code }) => code)).toEqual([...names.map(() => -32602), -32601, -32601]);
   const forged = { session_id: other.id, event: { type: 'agent_notice', text: 'forged' } };
-  const lies = [forged, { ...forged, session_token: other.token }, { ...forged, task_id: other.turn }];
+  const lies = [forged, { ...forged, session_token: other.token }, { ...forged, turn_id: other.turn }];
   for (const lie of lies) {
     const { json } = await prompt(daemon, mine.id, `emit ${JSON.stringify([lie])}`);
     expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL' } });

@@ -37,7 +37,7 @@ beforeAll(async () => {
     modelUrl: 'http://127.0.0.1:9',
     programs: await namedPrograms(),
     agents: {
-      workers: { maxWorkers: 1, stopMs: 5000, idleMs: 500, graceMs: 500, pingEveryMs: 100, pingMs: 4000 },
+      runners: { maxRunners: 1, stopMs: 5000, idleMs: 500, graceMs: 500, pingEveryMs: 100, pingMs: 4000 },
     },
   });
 });
@@ -144,7 +144,7 @@ test('one that does not answer any more is ended and replaced ahead of the next 
   for (const { pid } of held) process.kill(pid, 'SIGSTOP');
   expect((await hanging).json).toMatchObject({
     status: 'failed',
-    error: { code: 'WORKER_FAILED', message: expect.stringContaining('does not answer') },
+    error: { code: 'RUNNER_FAILED', message: expect.stringContaining('does not answer') },
   });
   expect(await metric('cella_agent_failures_total')).toBe(failures + 1);
   await expect.poll(started, patient).toBe(before + 1);
@@ -210,6 +210,9 @@ test('a user who is deleted leaves no credential, rule, profile or usage', async
 
 test('an executor that tells nothing of its conversation keeps no turn from its end', async () => {
   const { id } = await daemon.session({ agentKey: 'mute' });
-  expect((await prompt(daemon, id, 'mute')).json).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
+  expect((await prompt(daemon, id, 'tell nothing')).json).toMatchObject({
+    status: 'completed',
+    conversation: `talk-${id}`,
+  });
   expect((await daemon.call(`GET /v1/sessions/${id}/transcript`)).status).toBe(404);
 });

@@ -1,5 +1,7 @@
 /** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
 
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../../src/protocol/turn.ts';
@@ -33,7 +35,7 @@ beforeAll(async () => {
     modelUrl,
     runner,
     programs,
-    agents: { workers: { maxWorkers: 3, stopMs: 2000, idleMs: 60_000, graceMs: 500 } },
+    agents: { runners: { maxRunners: 3, stopMs: 2000, idleMs: 60_000, graceMs: 500 } },
   });
 });
 
@@ -75,7 +77,7 @@ test('an executor is started ahead of a prompt that is said to come, and takes n
 describe('an executor that speaks for another', () => {
   test.each([
     ['session', 'session'],
-    ['task', 'task'],
+    ['another', 'turn'],
     ['turn', 'turn'],
     ['token', 'token'],
   ])('by a forged %s is cut off, and nothing that it said is in any log', async (trick, what) => {
@@ -89,7 +91,7 @@ describe('an executor that speaks for another', () => {
     const next = await prompt(daemon, id, 'plain');
     expect(next.json).toMatchObject({ status: 'completed', text: 'Done.' });
     const told = (await eventsOf(daemon, id)).find(({ type }) => type === 'agent_notice');
-    expect(told).toMatchObject({ text: expect.stringContaining('started anew') });
+    expect(told).toMatchObject({ text: expect.stringContaining('was restarted') });
   });
 
   test.each(['replay', 'again'])('under the token of a task that is over (%s) is cut off', async (trick) => {
@@ -136,11 +138,13 @@ test('what it listens to ends with the token of its turn: the session’s MCP se
 
 describe('an executor that breaks the protocol', () => {
   test.each([
-    ['order', 'came where'],
+    ['order', 'came instead of'],
     ['repeat', 'was sent before'],
     ['miscount', 'counts 7 messages'],
     ['flood', 'floods'],
     ['line', 'too long'],
+    ['interrupted', 'as interrupted'],
+    ['verbose', 'is invalid'],
   ])('by %s is cut off with the reason, and another session goes on meanwhile', async (trick, reason) => {
     const [id, other] = await Promise.all([session(), session()]);
     const [broken, well] = await Promise.all([prompt(daemon, id, trick), prompt(daemon, other, 'plain')]);
@@ -152,13 +156,72 @@ describe('an executor that breaks the protocol', () => {
   });
 });
 
+describe('before a turn', () => {
+  const withProfile = async (systemPrompt: string) => {
+    expect((await daemon.call(`PUT /v1/profiles/${systemPrompt}`, { body: { systemPrompt } })).status).toBe(200);
+    return { profile: systemPrompt };
+  };
+
+  test('a runner is the only process: neither a profile nor a conversation that goes on starts another', async () => {
+    const noting = await hostileRunner();
+    await writeFile(join(noting, 'log'), '');
+    const own = await agentDaemon({ modelUrl, runner: noting, programs, agents: { runners: { idleMs: 0 } } });
+    const { id } = await own.session();
+    await own.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Be short.', files: { 'a.txt': 'a' } } });
+    const first = ['serve', 'setup_session without a conversation 1/1'];
+    const told = async () => (await prompt(own, id, 'log', { profile: 'mine' })).json.text?.trim().split('\n');
+    expect(await told()).toEqual(first);
+    expect(await told()).toEqual([...first, 'serve', `setup_session talk-${id} 1/1`]);
+  });
+
+  test.each([
+    ['liar', 'answered partial'],
+    ['shapeless', 'is invalid'],
+  ])('a runner that answers as a %s is cut off, and the next works', async (name, reason) => {
+    const id = await session();
+    const { json } = await prompt(daemon, id, 'plain', await withProfile(name));
+    const message = expect.stringContaining(reason);
+    expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL', message } });
+    expect((await prompt(daemon, id, 'plain', await withProfile('honest'))).json.status).toBe('completed');
+  });
+
+  test('a runner that ends fails the turn with its exit code', async () => {
+    const { json } = await prompt(daemon, await session(), 'plain', await withProfile('exit'));
+    expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 4') } });
+  });
+
+  test('a runner that does not answer is waited for until the turn is stopped, or the time to start is over', async () => {
+    const [id, more] = [await session(), await withProfile('silent')];
+    const waiting = prompt(daemon, id, 'plain', more);
+    await until(daemon, id, ({ type }) => type === 'turn_started');
+    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    expect((await waiting).json.status).toBe('cancelled');
+    const own = await agentDaemon({ modelUrl, runner, programs, agents: { runners: { startMs: 5000 } } });
+    await own.call('PUT /v1/profiles/silent', { body: { systemPrompt: 'silent' } });
+    const { json } = await prompt(own, (await own.session()).id, 'plain', more);
+    const message = expect.stringContaining('setup_session was not answered within 5000 ms');
+    expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_FAILED', message } });
+  });
+});
+
+test.each(['endless', 'empty', 'shapeless'])(
+  'a conversation that is %s is not kept, and its turn is what it was',
+  async (how) => {
+    const id = await session();
+    expect((await prompt(daemon, id, `tell ${how}`)).json.status).toBe('completed');
+    expect((await daemon.call(`GET /v1/sessions/${id}/transcript`)).status).toBe(404);
+    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+    expect((await daemon.call(`GET /v1/sessions/${id}/transcript`)).json.text).toBe('said\nsaid\n');
+  },
+);
+
 describe('an executor in trouble', () => {
   test('that is killed in mid-turn fails the turn with the signal: signal death counted as exit 0', async () => {
     const id = await session();
     const { json } = await prompt(daemon, id, 'die');
     expect(json).toMatchObject({
       status: 'failed',
-      error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGKILL') },
+      error: { code: 'RUNNER_FAILED', message: expect.stringContaining('SIGKILL') },
     });
     const { json: next } = await prompt(daemon, id, 'plain');
     expect(next).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
@@ -174,7 +237,7 @@ describe('an executor in trouble', () => {
     const { json } = await prompt(daemon, id, 'spin');
     expect(json).toMatchObject({
       status: 'failed',
-      error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGXCPU') },
+      error: { code: 'RUNNER_FAILED', message: expect.stringContaining('SIGXCPU') },
     });
     expect(await eventsOf(daemon, id)).toContainEqual(expect.objectContaining({ text: 'a child: SIGKILL' }));
     expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
@@ -186,7 +249,7 @@ describe('an executor in trouble', () => {
     expect(json).toMatchObject({
       status: 'failed',
       error: {
-        code: 'WORKER_OUT_OF_MEMORY',
+        code: 'RUNNER_OUT_OF_MEMORY',
         message: expect.stringContaining('memory'),
         advice: expect.stringContaining('memoryMb'),
       },
@@ -369,7 +432,9 @@ test('profiles are each user’s own, checked, and named in a prompt', async () 
   expect((await daemon.call('PUT /v1/profiles/mine', { body: { rules: { 'a/b': '' } } })).status).toBe(400);
   const other = await daemon.user('other', 'member');
   expect((await daemon.call('GET /v1/profiles/mine', { token: other })).status).toBe(404);
-  expect((await daemon.call<{ profiles: unknown[] }>('GET /v1/profiles')).json.profiles).toHaveLength(1);
+  const { json: own } = await daemon.call<{ profiles: { name: string }[] }>('GET /v1/profiles');
+  expect(own.profiles.filter(({ name }) => name === 'mine')).toHaveLength(1);
+  expect((await daemon.call('GET /v1/profiles', { token: other })).json.profiles).toEqual([]);
   const id = await session();
   expect((await prompt(daemon, id, 'plain', { profile: 'mine' })).json).toMatchObject({
     status: 'completed',
@@ -402,8 +467,8 @@ test('the OpenAPI document lists the routes', async () => {
 });
 
 describe('the token of a turn', () => {
-  const served = async (workers: Partial<RunnerSettings>) => {
-    const limited = await agentDaemon({ modelUrl, runner, programs, agents: { workers } });
+  const served = async (runners: Partial<RunnerSettings>) => {
+    const limited = await agentDaemon({ modelUrl, runner, programs, agents: { runners } });
     const { id } = await limited.session();
     return (text: string) => prompt(limited, id, text);
   };
@@ -415,7 +480,7 @@ describe('the token of a turn', () => {
     // Each turn has one of its own, and that the server looks after it is no call of it.
     expect((await ask('pinged')).json.status).toBe('completed');
     const { json } = await ask('name x');
-    const message = 'This session token was good for 3 calls, and has had them.';
+    const message = 'This session token was valid for 3 calls, and all are used.';
     expect(json).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED', message } });
   });
 

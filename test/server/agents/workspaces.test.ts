@@ -75,6 +75,6 @@ test('a link in the place of what a profile brings is not followed when that is 
   expect(existsSync(join(outside, 'read.me'))).toBe(false);
   const notices = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_notice');
   const text =
-    'One file of the profile could not be put into the workspace: "notes/read.me" cannot be used: it leads out of its folder.';
+    'One file of the profile could not be written to the workspace: "notes/read.me" cannot be used: it leads out of its folder.';
   expect(notices).toMatchObject([{ text }]);
 });

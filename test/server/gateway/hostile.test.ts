@@ -114,11 +114,11 @@ describe('tokens', () => {
   it('of another session do not work at a socket of this one', async () => {
     const own = await Gateway.open({
       settings: { providers: at(address) },
-      expected: { session: 'ses_ada', executor: 'wrk_ada' },
+      expected: { session: 'ses_ada', runner: 'rnr_ada' },
     });
     const person = await own.person('ada', KEY);
     expect((await own.messages(await person.token())).status).toBe(200);
-    for (const other of [{ session: 'ses_bob' }, { executor: 'wrk_bob' }]) {
+    for (const other of [{ session: 'ses_bob' }, { runner: 'rnr_bob' }]) {
       const { status, text } = await own.messages(await person.token(other));
       expect(status).toBe(403);
       expect(JSON.parse(text).error).toMatchObject({

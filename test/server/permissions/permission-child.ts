@@ -11,10 +11,10 @@ const host = await SessionManager.open({ storage, dataDir });
 const { session } = await host.create('local', { agentKey: 'killed' });
 const hosted = await host.open(session.id);
 const { signal } = new AbortController();
-void hosted.permissions.request({
-  ...{ user: 'local', turn: 'trn_0000000000000001', tool: 'Bash', summary: 'make', input: { command: 'make' } },
-  signal,
-});
+void hosted.permissions.request(
+  { tool: 'Bash', summary: 'make', input: { command: 'make' } },
+  { user: 'local', turn: 'trn_0000000000000001', signal },
+);
 for await (const item of hosted.events()) {
   if (item.type === 'permission_requested') writeFileSync(1, `${JSON.stringify({ sessions: [hosted.id, item.id] })}\n`);
 }

@@ -3,6 +3,8 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { checkMode } from '../../../src/environments/execution-environment.ts';
+import type { PermissionRequest } from '../../../src/protocol/permission.ts';
+import type { PermissionAsker } from '../../../src/server/permissions/session-permissions.ts';
 import type { ServerSession } from '../../../src/server/sessions/session-types.ts';
 import { Child } from '../../faults/storage/child-processes.ts';
 import { logged, newPlace, next, openHost, openHosted, useRedis } from '../sessions/session-hosts.ts';
@@ -31,10 +33,13 @@ function wishOf({
   return { user, turn, tool: 'Bash', summary: command, input: { command }, signal, ...more };
 }
 
+const request = ({ permissions }: ServerSession, asked: PermissionRequest & PermissionAsker) =>
+  permissions.request(asked, asked);
+
 /** Asks, and gives the id that others see. */
 async function ask(hosted: ServerSession, wish: Wish = {}) {
   const { last } = await hosted.position();
-  const decided = hosted.permissions.request(wishOf(wish));
+  const decided = request(hosted, wishOf(wish));
   decided.catch(() => {}); // looked at by the test
   const { id } = await next(hosted, 'permission_requested', last);
   return { id, decided };
@@ -81,7 +86,7 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
   test('gets an answer of its own among many that wait at once', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
     const commands = Array.from({ length: 10 }, (_, index) => `make ${index}`);
-    const all = commands.map((command) => hosted.permissions.request(wishOf({ command })));
+    const all = commands.map((command) => request(hosted, wishOf({ command })));
     let seen = 0;
     for await (const item of hosted.events()) if (item.type === 'permission_requested' && ++seen === 10) break;
     for (const { id, summary } of (await hosted.permissions.list('pending')).toReversed()) {
@@ -117,11 +122,11 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
     // Rules outlive the server, and session rules stay in theirs.
     const second = await openHost(place);
     const again = await second.host.open(hosted.id);
-    expect(await again.permissions.request(wishOf())).toMatchObject({ outcome: 'allowed', scope: 'always' });
-    expect(await again.permissions.request(wishOf({ command: 'make two' }))).toMatchObject({ scope: 'session' });
+    expect(await request(again, wishOf())).toMatchObject({ outcome: 'allowed', scope: 'always' });
+    expect(await request(again, wishOf({ command: 'make two' }))).toMatchObject({ scope: 'session' });
     const { session } = await second.host.create('local', { agentKey: 'other' });
     const other = await second.host.open(session.id);
-    expect(await other.permissions.request(wishOf())).toMatchObject({ outcome: 'allowed' });
+    expect(await request(other, wishOf())).toMatchObject({ outcome: 'allowed' });
     for (const wish of [{ command: 'make two' }, { user: 'bob~000000000000' }, { command: 'git status; rm -rf /' }]) {
       const { id, decided } = await ask(other, wish);
       await other.permissions.cancelOf(TURN);
@@ -194,7 +199,7 @@ describe('a permission', () => {
       await again.permissions.cancelOf(OTHER_TURN);
     }
     const { last } = await again.position();
-    expect(await again.permissions.request(wishOf(make))).toMatchObject({ id, outcome: 'denied', reason: 'not now' });
+    expect(await request(again, wishOf(make))).toMatchObject({ id, outcome: 'denied', reason: 'not now' });
     expect(await logged(again, last)).toMatchObject([
       { type: 'agent_notice', turn: OTHER_TURN, text: expect.stringContaining(`${id} (Bash: make) was denied by bob`) },
     ]);
@@ -273,7 +278,7 @@ describe('a permission', () => {
     const { host } = await openHost(place);
     const again = await host.open(hosted.id);
     expect((await resolutions(again)).at(-1)).toMatchObject({ id, outcome: 'allowed', by: 'local' });
-    expect(await again.permissions.request(wishOf())).toMatchObject({ id, outcome: 'allowed' });
+    expect(await request(again, wishOf())).toMatchObject({ id, outcome: 'allowed' });
     expect((await ask(again)).id).not.toBe(id);
   });
 
@@ -291,7 +296,7 @@ describe('a permission', () => {
   test('does not take what the agent proposes for what a person has allowed', async () => {
     const { hosted } = await openHosted(await newPlace('file'));
     const { last } = await hosted.position();
-    const decided = hosted.permissions.request({ ...wishOf(), pattern: '**' });
+    const decided = request(hosted, { ...wishOf(), pattern: '**' });
     const { id } = await next(hosted, 'permission_requested', last);
     await hosted.permissions.decide('local', id, { decision: 'allow', scope: 'session' });
     await decided;
@@ -301,7 +306,7 @@ describe('a permission', () => {
   test('may be a question, which is answered with words and by no rule', async () => {
     const { hosted } = await openHosted(await newPlace('file'));
     const question = { text: 'Which colour?', options: [{ label: 'red' }, { label: 'blue' }] };
-    const answered = hosted.permissions.request({ ...wishOf(), tool: 'AskUserQuestion', question });
+    const answered = request(hosted, { ...wishOf(), tool: 'AskUserQuestion', question });
     const { id, options } = await next(hosted, 'question');
     expect(options).toEqual(question.options);
     await hosted.permissions.decide('local', id, { decision: 'allow', text: 'blue' });
@@ -310,11 +315,9 @@ describe('a permission', () => {
 
   test('is denied where nobody could read it all, or too many wait: an agent that floods hurts itself', async () => {
     const { hosted } = await openHosted(await newPlace('file'));
-    const long = await hosted.permissions.request(wishOf({ command: `echo ${'x'.repeat(100_000)}` }));
+    const long = await request(hosted, wishOf({ command: `echo ${'x'.repeat(100_000)}` }));
     expect(long).toMatchObject({ outcome: 'denied', reason: expect.stringContaining('too long to be shown') });
-    const many = Array.from({ length: 130 }, (_, index) =>
-      hosted.permissions.request(wishOf({ command: `make ${index}` })),
-    );
+    const many = Array.from({ length: 130 }, (_, index) => request(hosted, wishOf({ command: `make ${index}` })));
     const first = await Promise.race(many);
     expect(first).toMatchObject({ outcome: 'denied', reason: expect.stringContaining('too many') });
     await hosted.permissions.cancelOf(TURN);
@@ -325,7 +328,7 @@ describe('a permission', () => {
   test('shows the beginning of what a file is to hold', async () => {
     const { hosted } = await openHosted(await newPlace('file'));
     const input = { file_path: '/agent/workspace/a.txt', content: 'x'.repeat(200_000) };
-    const decided = hosted.permissions.request({ ...wishOf(), tool: 'Write', summary: 'a.txt', input });
+    const decided = request(hosted, { ...wishOf(), tool: 'Write', summary: 'a.txt', input });
     const { id, input: shown } = await next(hosted, 'permission_requested');
     expect(Object(shown).content).toMatch(/x… \(200000 characters\)$/);
     await hosted.permissions.decide('local', id, { decision: 'deny' });

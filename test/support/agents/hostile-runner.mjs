@@ -26,11 +26,17 @@ const later = (request) => new Promise((resolve) => waiting.set(request, resolve
 /** From a prompt before: kept past the end of its task. */
 let old;
 let stopped;
-/** Whether it tells nothing of its conversations. */
-let mute = false;
+/** What it answers when its conversation is read, if not the conversation. */
+let telling = 'truth';
 /** The socket that leads to the host, and streams from there that are kept past the end of a task: the end of each. */
 let gateway;
 const streams = new Map();
+
+/** If there is a file `log` beside it, every process of it writes there what it was told before its first prompt. */
+const note = (line) => {
+  if (existsSync(new URL('log', import.meta.url))) appendFileSync(log, `${line}\n`);
+};
+const log = `${process.env.HOME}/runner-log`;
 
 /** The version of the protocol that a file beside it names; without one, it says what it was told. */
 function spoken() {
@@ -69,8 +75,12 @@ const tricks = {
   async raw({ report }) {
     await report({ type: 'agent_raw', agent: 'claude', native: { type: 'teleported', to: ['mars'] } });
   },
-  async mute() {
-    mute = true;
+  async tell(_turn, rest) {
+    telling = rest;
+  },
+  async log({ report }) {
+    const text = readFileSync(log, 'utf8');
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
   },
   async count({ report }, rest) {
     await report({
@@ -88,7 +98,8 @@ const tricks = {
   },
   session: ({ claim, event }) =>
     call('report_message', { ...claim, session_id: 'ses_0000000000000000', sequence: 2, event }),
-  task: ({ claim, event }) => call('report_message', { ...claim, task_id: 'trn_0000000000000000', sequence: 2, event }),
+  another: ({ claim, event }) =>
+    call('report_message', { ...claim, turn_id: 'trn_0000000000000000', sequence: 2, event }),
   turn: ({ claim, event }) =>
     call('report_message', { ...claim, sequence: 2, event: { ...event, turn: 'trn_0000000000000000' } }),
   token: ({ claim, event }) =>
@@ -186,7 +197,7 @@ const tricks = {
   async emit({ claim, report }, rest) {
     const answers = [];
     for (const { method = 'report_message', event, ...more } of JSON.parse(rest)) {
-      const told = { ...claim, sequence: 2, ...more, event: { turn: claim.task_id, ...event } };
+      const told = { ...claim, sequence: 2, ...more, event: { turn: claim.turn_id, ...event } };
       answers.push((await call(method, told)).error ?? 'taken');
     }
     const text = JSON.stringify(answers);
@@ -266,24 +277,32 @@ const tricks = {
     const { program_dir } = await call('get_execution_context', claim);
     await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: program_dir });
   },
+  interrupted: () => ({ status: 'interrupted' }),
+  verbose: () => ({ status: 'failed', failure: { code: 'X', message: 'x'.repeat(1_000_000), advice: '' } }),
   async miscount() {
     return { status: 'completed', message_count: 7 };
   },
 };
 
-async function execute(id, { session_token, session_id, task_id, prompt }) {
-  const claim = { session_token, session_id, task_id };
+async function execute(id, { session_token, session_id, turn_id, prompt }) {
+  const claim = { session_token, session_id, turn_id };
   let sequence = 0;
   const report = (event) =>
-    call('report_message', { ...claim, sequence: ++sequence, event: { turn: task_id, ...event } });
-  const event = { type: 'agent_notice', turn: task_id, text: 'forged' };
+    call('report_message', { ...claim, sequence: ++sequence, event: { turn: turn_id, ...event } });
+  const event = { type: 'agent_notice', turn: turn_id, text: 'forged' };
   await report({ type: 'agent_session', agent: 'claude', conversation: `talk-${session_id}` });
   const at = prompt.indexOf(' ');
   const [word, rest] = at === -1 ? [prompt, ''] : [prompt.slice(0, at), prompt.slice(at + 1)];
   const ending = (await tricks[word]({ claim, event, report }, rest)) ?? {};
   if (ending.error) return say({ id, error: ending.error });
-  const told = ending.status === undefined ? {} : ending;
-  const outcome = { status: 'completed', message_count: sequence, conversation: `talk-${session_id}`, ...told };
+  const { failure, ...told } = ending;
+  const outcome = {
+    status: 'completed',
+    message_count: sequence,
+    conversation: `talk-${session_id}`,
+    ...told,
+    error: failure,
+  };
   await call('report_completion', { ...claim, ...outcome });
   say({ id, result: outcome });
 }
@@ -306,10 +325,8 @@ function hear({ id, method, params, result, error }) {
     waiting.get('ping')?.();
   }
   if (method === 'execute_prompt') void execute(id, params);
-  if (method === 'read_transcript' && !mute) {
-    const text = said(params.home_dir, params.conversation);
-    say({ id, result: { found: true, text, parts: 1 } });
-  }
+  if (method === 'setup_session') setup(id, params);
+  if (method === 'read_transcript') tell(id, params);
   if (method === 'permission_resolved') {
     early.set(params.request_id, params);
     waiting.get(params.request_id)?.(params);
@@ -331,20 +348,29 @@ function said(homeDir, conversation) {
   return readFileSync(`${homeDir}/${conversation}`, 'utf8');
 }
 
-async function transcript() {
-  const lines = [];
-  for await (const line of createInterface({ input: process.stdin })) lines.push(JSON.parse(line));
-  const [{ homeDir, conversation }] = lines;
-  if (command === 'setup-session')
-    process.stdout.write(`${JSON.stringify({ type: 'prepared', transcript: 'kept' })}\n`);
-  else {
-    process.stdout.write(`${JSON.stringify({ type: 'text', text: said(homeDir, conversation) })}\n`);
-    process.stdout.write(`${JSON.stringify({ type: 'end', found: true })}\n`);
-  }
+/** What it says of its conversation. */
+function tell(id, { home_dir, conversation }) {
+  if (telling === 'nothing') return;
+  const lies = {
+    endless: { found: true, text: 'x', parts: 1_000_000 },
+    empty: { found: true, text: '', parts: 3 },
+    shapeless: { found: 'yes', text: ['x'], parts: -1 },
+  };
+  say({ id, result: lies[telling] ?? { found: true, text: said(home_dir, conversation), parts: 1 } });
 }
 
-if (command === 'serve')
-  createInterface({ input: process.stdin })
-    .on('line', (line) => hear(JSON.parse(line)))
-    .on('close', () => process.exit(0));
-else await transcript();
+/** How it prepares its folder: the system prompt of the profile says how. */
+function setup(id, { profile, transcript }) {
+  const { conversation, part = 0, parts = 1 } = transcript ?? {};
+  note(`setup_session ${conversation ?? 'without a conversation'} ${part + 1}/${parts}`);
+  if (profile.systemPrompt === 'silent') return;
+  if (profile.systemPrompt === 'exit') process.exit(4);
+  const honest = transcript ? (part + 1 < parts ? 'partial' : 'kept') : 'none';
+  const lies = { liar: { transcript: 'partial' }, shapeless: { transcript: ['none'], more: 'x'.repeat(100_000) } };
+  say({ id, result: lies[profile.systemPrompt] ?? { transcript: honest } });
+}
+
+note(command);
+createInterface({ input: process.stdin })
+  .on('line', (line) => hear(JSON.parse(line)))
+  .on('close', () => process.exit(0));

@@ -2,8 +2,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { TurnOutcome } from '../../../src/agents/agent-adapter.ts';
-import type { PermissionMode } from '../../../src/protocol/turn.ts';
+import type { PermissionMode, TurnResult } from '../../../src/protocol/turn.ts';
 
 export const recordings = fileURLToPath(new URL('../../recordings/', import.meta.url));
 
@@ -11,7 +10,7 @@ export interface RecordedTurn {
   readonly turn: string;
   readonly prompt: string;
   readonly mode: PermissionMode;
-  readonly outcome: TurnOutcome;
+  readonly outcome: TurnResult;
   /** In the agent's own words, in their order. */
   readonly native: readonly unknown[];
 }

@@ -17,13 +17,13 @@ import {
   ReportCompletion,
   ReportMessage,
   ReportProgress,
-  type TaskOutcome,
+  type TurnReport,
 } from '../../../src/protocol/runner-methods.ts';
 import { MessageOrder } from '../../../src/server/runners/message-order.ts';
 import { type Step, script } from './scripted-agent.ts';
 
 export const sessionId = 'ses_0123456789abcdef';
-export const taskId = 'trn_0123456789abcdef';
+export const turnId = 'trn_0123456789abcdef';
 export const sessionToken = 'cst_test_token-of-the-session';
 
 const source = (path: string) => new URL(`../../../${path}`, import.meta.url).pathname;
@@ -72,7 +72,7 @@ export class TestDaemon implements AsyncDisposable {
   readonly peer: RpcPeer;
   readonly events: AgentEvent[] = [];
   readonly phases: string[] = [];
-  readonly completions: TaskOutcome[] = [];
+  readonly completions: TurnReport[] = [];
   readonly exited: Promise<unknown[]>;
   #order = new MessageOrder();
   readonly #watchers = new Set<() => void>();
@@ -96,7 +96,7 @@ export class TestDaemon implements AsyncDisposable {
         for (const look of this.#watchers) look();
         return {};
       })
-      .handle(ReportCompletion, ({ session_id, session_token, task_id, ...outcome }) => {
+      .handle(ReportCompletion, ({ session_id, session_token, turn_id, ...outcome }) => {
         this.completions.push(outcome);
         return {};
       })
@@ -105,21 +105,20 @@ export class TestDaemon implements AsyncDisposable {
 
   async hello(more: Partial<z.input<typeof Hello.params>> = {}) {
     this.peer.start();
-    const params = { protocol_version: PROTOCOL_VERSION, session_id: sessionId, executor_id: 'exr_1' };
+    const params = { protocol_version: PROTOCOL_VERSION, session_id: sessionId, runner_id: 'rnr_1' };
     return await this.peer.call(Hello, { ...params, key_mode: 'gateway', gateway_socket: '/nowhere', ...more });
   }
 
-  prompt(steps: readonly Step[], more: Partial<Prompt> = {}): Promise<TaskOutcome> {
+  prompt(steps: readonly Step[], more: Partial<Prompt> = {}): Promise<TurnReport> {
     if (this.completions.length > 0) this.#order = new MessageOrder();
     return this.peer.call(ExecutePrompt, {
       session_token: sessionToken,
       session_id: sessionId,
-      task_id: taskId,
-      agentic_tool: 'scripted',
+      turn_id: turnId,
+      agent: 'scripted',
       prompt: script(...steps),
       cwd: '/tmp',
-      permission_mode: 'ask',
-      timeout_ms: 60_000,
+      mode: 'ask',
       ...more,
     });
   }

@@ -3,7 +3,8 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Agent, AgentAdapter, AgentSetup, AgentTurn, TurnOutcome } from '../../../src/agents/agent-adapter.ts';
+import type { Agent, AgentAdapter, AgentSetup, AgentTurn } from '../../../src/agents/agent-adapter.ts';
+import type { TurnResult } from '../../../src/protocol/turn.ts';
 
 export type Step =
   | { readonly say: string }
@@ -39,7 +40,7 @@ class ScriptedAgent implements Agent {
     this.#setup = setup;
   }
 
-  async prompt(turn: AgentTurn): Promise<TurnOutcome> {
+  async prompt(turn: AgentTurn): Promise<TurnResult> {
     const conversation = turn.conversation ?? 'conversation-1';
     await turn.emit({ type: 'agent_session', turn: turn.id, agent: 'scripted', conversation });
     for (const step of JSON.parse(turn.prompt) as Step[]) {
@@ -70,7 +71,7 @@ class ScriptedAgent implements Agent {
     await turn.emit({ type: 'item_completed', turn: turn.id, item, kind: 'message', status: 'completed', text });
   }
 
-  async #take(step: Step, turn: AgentTurn): Promise<TurnOutcome | undefined> {
+  async #take(step: Step, turn: AgentTurn): Promise<TurnResult | undefined> {
     if ('say' in step) await this.#say(turn, step.say);
     if ('flood' in step) for (let n = 0; n < step.flood; n += 1) await this.#say(turn, String(n));
     if ('huge' in step) await this.#say(turn, 'x'.repeat(step.huge));

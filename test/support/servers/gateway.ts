@@ -102,8 +102,8 @@ export class Gateway {
     for (const provider of providers)
       if (key !== undefined) await this.models.credentials.set(principal, provider, key);
     const token: Person['token'] = (binding = {}) => {
-      const { session = `ses_${name}`, task = `trn_${name}`, executor = `wrk_${name}` } = binding;
-      return this.access.sessionTokens.issue({ userId: id }, { session, task, executor });
+      const { session = `ses_${name}`, turn = `trn_${name}`, runner = `rnr_${name}` } = binding;
+      return this.access.sessionTokens.issue({ userId: id }, { session, turn, runner });
     };
     return { principal, token };
   }
