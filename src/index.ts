@@ -3,17 +3,16 @@
 export type { Client } from './client/client.ts';
 export type { ClientSession, UseOptions } from './client/client-session.ts';
 export type { SessionWish } from './client/resources.ts';
-export { EnclosedEnvironment } from './environments/enclosed-environment.ts';
 export type {
   BasePaths,
+  Environment,
   EnvironmentHandle,
-  EnvironmentPrimitive,
   ExecOptions,
-  Execution,
   FileChange,
   FileEntry,
   FileWrite,
   FileWritten,
+  Process,
 } from './environments/environment.ts';
 export {
   ExecutionEnvironment,
@@ -25,7 +24,8 @@ export {
   type QueryEvent,
 } from './environments/execution-environment.ts';
 export { LocalEnvironment, type LocalOptions } from './environments/local/local-environment.ts';
-export type { RunnerPlace } from './environments/runner-command.ts';
+export type { RunnerCommandLine } from './environments/runner-command.ts';
+export { SandboxEnvironment } from './environments/sandbox-environment.ts';
 export type { PackageSourceOptions } from './namespaces/deps/package-source.ts';
 export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/skill.ts';
 export type { ToolProblem } from './namespaces/tools/catalog.ts';
@@ -80,7 +80,7 @@ export {
 } from './server/runners/runner-programs.ts';
 export { Server } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
-export { type AgentEnclosure, type AgentEnclosureOptions, openAgentEnclosure } from './session/agent-sandbox.ts';
+export { type AgentSandbox, type AgentSandboxOptions, openAgentSandbox } from './session/agent-sandbox.ts';
 export type {
   AgentApi,
   ArtifactsApi,

@@ -26,7 +26,7 @@ export interface ExecOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface Execution {
+export interface Process {
   readonly stdin: Writable | undefined;
   /** Output is kept until it is read. Destroy the stream if you do not want to read it. */
   readonly stdout: Readable;
@@ -69,14 +69,14 @@ export interface EnvironmentHandle {
 }
 
 /** Paths are absolute as the environment sees them, or relative to the workspace; nothing outside its folders is reached. */
-export interface EnvironmentPrimitive extends AsyncDisposable {
+export interface Environment extends AsyncDisposable {
   readonly kind: 'local' | 'sandbox' | 'docker';
   /** Whether what runs in it is kept from the host: `bypass` is refused where it is not. */
   readonly isolated: boolean;
   getId(): string;
   getBasePaths(): BasePaths;
   handle(): EnvironmentHandle;
-  exec(argv: readonly string[], options?: ExecOptions): Promise<Execution>;
+  exec(argv: readonly string[], options?: ExecOptions): Promise<Process>;
   /** `NOT_FOUND` where there is none; an empty file is empty. */
   readFile(path: string): Promise<string>;
   readBytes(path: string): Promise<Uint8Array>;
@@ -143,10 +143,10 @@ export function writeStdin(input: Writable | undefined, stdin: ExecOptions['stdi
   return undefined;
 }
 
-export class RunningExecutions {
-  readonly #running = new Set<Execution>();
+export class RunningProcesses {
+  readonly #running = new Set<Process>();
 
-  add(execution: Execution, signal: AbortSignal | undefined): Execution {
+  add(execution: Process, signal: AbortSignal | undefined): Process {
     this.#running.add(execution);
     // It may have been aborted while the program began.
     const aborting = onAbort(signal, () => execution.kill());

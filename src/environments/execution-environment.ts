@@ -1,4 +1,4 @@
-/** The environment of one session's agent: a primitive with the runner in it, prepared, prompted, read and watched. */
+/** The environment of one session's agent, with the runner in it: prepared, prompted, read and watched. */
 
 import { dirname, join } from 'node:path/posix';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,18 +14,18 @@ import {
   transcriptPieces,
 } from '../protocol/runner-commands.ts';
 import { AgentName, checkTranscriptLength, type PermissionMode } from '../protocol/turn.ts';
-import type { BasePaths, EnvironmentPrimitive, FileChange, FileEntry, FileWrite, FileWritten } from './environment.ts';
-import { type RunnerPlace, runRunnerCommand } from './runner-command.ts';
+import type { BasePaths, Environment, FileChange, FileEntry, FileWrite, FileWritten } from './environment.ts';
+import { type RunnerCommandLine, runRunnerCommand } from './runner-command.ts';
 
 export interface ExecutionEnvironmentOptions {
   readonly sessionId: string;
   /** Which agent it is for. */
-  readonly architecture: AgentName;
+  readonly agent: AgentName;
   readonly agentProfile: AgentProfile;
   readonly environmentOptions: {
-    /** Creates the environment or attaches to it: `LocalEnvironment.create`, `EnclosedEnvironment.attach` … */
-    readonly open: () => Promise<EnvironmentPrimitive>;
-    readonly runner: RunnerPlace;
+    /** Creates the environment or attaches to it: `LocalEnvironment.create`, `SandboxEnvironment.attach` … */
+    readonly open: () => Promise<Environment>;
+    readonly runner: RunnerCommandLine;
   };
 }
 
@@ -71,37 +71,37 @@ const COMMAND_TIMEOUT_MS = 120_000;
 
 export class ExecutionEnvironment implements AsyncDisposable {
   readonly sessionId: string;
-  readonly architecture: AgentName;
+  readonly agent: AgentName;
   /** The place itself, for whatever else runs there. */
-  readonly primitive: EnvironmentPrimitive;
+  readonly environment: Environment;
   readonly #profile: AgentProfile;
-  readonly #runner: RunnerPlace;
+  readonly #runner: RunnerCommandLine;
   /** One after the other: of two transcripts at once the older could be written last. */
   #preparing: Promise<unknown> = Promise.resolve();
 
   private constructor(options: Omit<ExecutionEnvironmentOptions, 'environmentOptions'>, place: OpenedEnvironment) {
     this.sessionId = options.sessionId;
-    this.architecture = options.architecture;
+    this.agent = options.agent;
     this.#profile = options.agentProfile;
-    this.primitive = place.primitive;
+    this.environment = place.environment;
     this.#runner = place.runner;
   }
 
   static async create(options: ExecutionEnvironmentOptions): Promise<ExecutionEnvironment> {
     const { sessionId, environmentOptions } = options;
-    const architecture = checkedName(options.architecture);
+    const agent = checkedName(options.agent);
     const agentProfile = parseProfile(options.agentProfile);
-    const primitive = await environmentOptions.open();
-    const place = { primitive, runner: environmentOptions.runner };
-    return new ExecutionEnvironment({ sessionId, architecture, agentProfile }, place);
+    const environment = await environmentOptions.open();
+    const place = { environment, runner: environmentOptions.runner };
+    return new ExecutionEnvironment({ sessionId, agent, agentProfile }, place);
   }
 
   getId(): string {
-    return this.primitive.getId();
+    return this.environment.getId();
   }
 
   getBasePaths(): BasePaths {
-    return this.primitive.getBasePaths();
+    return this.environment.getBasePaths();
   }
 
   /** What the agent finds when it begins. May be done again before each prompt. */
@@ -113,7 +113,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
 
   async *executeQuery({ permit, signal, ...query }: Query): AsyncGenerator<QueryEvent> {
     signal?.throwIfAborted();
-    checkMode(query.mode, this.primitive);
+    checkMode(query.mode, this.environment);
     const late = new AbortController();
     let say: (line: QueryInput) => void = () => {};
     const stop = () => {
@@ -121,7 +121,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
       setTimeout(() => late.abort(), STOP_TIMEOUT_MS).unref();
     };
     signal?.addEventListener('abort', stop, { once: true });
-    const lines = runRunnerCommand(this.primitive, this.#runner, {
+    const lines = runRunnerCommand(this.environment, this.#runner, {
       name: 'execute-query',
       lines: [{ ...this.#commandBase(), profile: this.#profileWithoutFiles(), ...query }],
       says: QueryLine,
@@ -170,7 +170,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
   ): Promise<AsyncIterable<string>> {
     const over = new AbortController();
     const signal = options.signal ? AbortSignal.any([options.signal, over.signal]) : over.signal;
-    const changes = await this.primitive.watch(this.getBasePaths().HOME_DIR, { signal });
+    const changes = await this.environment.watch(this.getBasePaths().HOME_DIR, { signal });
     const read = () => this.readSessionTranscript(conversation);
     const before = await read().catch((error: unknown) => {
       over.abort();
@@ -194,20 +194,20 @@ export class ExecutionEnvironment implements AsyncDisposable {
 
   /** Its files by path, without folders and links. */
   async getWorkspaceFiles(pattern?: string): Promise<readonly FileEntry[]> {
-    const entries = await this.primitive.listFiles(this.getBasePaths().WORKSPACE_DIR, pattern);
+    const entries = await this.environment.listFiles(this.getBasePaths().WORKSPACE_DIR, pattern);
     return entries.filter(({ type }) => type === 'file');
   }
 
   watchWorkspaceFiles(options: { readonly signal?: AbortSignal } = {}): Promise<AsyncIterable<FileChange>> {
-    return this.primitive.watch(this.getBasePaths().WORKSPACE_DIR, options);
+    return this.environment.watch(this.getBasePaths().WORKSPACE_DIR, options);
   }
 
   /** Whether a prompt could be run: the place is there, and starts the program that the runner needs. */
   async isHealthy(): Promise<boolean> {
-    if (!(await this.primitive.isRunning())) return false;
+    if (!(await this.environment.isRunning())) return false;
     const [program = ''] = this.#runner.argv;
     try {
-      const asked = await this.primitive.exec([program, '--version'], {
+      const asked = await this.environment.exec([program, '--version'], {
         signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS),
       });
       asked.stdout.resume();
@@ -220,7 +220,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
 
   /** Ends all that runs; workspace and home stay. */
   async cleanup(): Promise<void> {
-    await this.primitive.terminate();
+    await this.environment.terminate();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -228,8 +228,8 @@ export class ExecutionEnvironment implements AsyncDisposable {
   }
 
   async #prepare({ workspaceFiles = [], transcript }: Preparation): Promise<Prepared> {
-    const first = await writeMissingFiles(this.primitive, this.#profile);
-    const files = [...first, ...(await this.primitive.writeFiles(workspaceFiles))];
+    const first = await writeMissingFiles(this.environment, this.#profile);
+    const files = [...first, ...(await this.environment.writeFiles(workspaceFiles))];
     const begin = { ...this.#commandBase(), profile: this.#profileWithoutFiles() };
     const lines: object[] = transcript
       ? [{ ...begin, conversation: transcript.conversation }, ...transcriptPieces(transcript.text)]
@@ -244,7 +244,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
     const { commandMs = COMMAND_TIMEOUT_MS } = this.#runner.limits ?? {};
     const signal = AbortSignal.timeout(commandMs);
     try {
-      yield* runRunnerCommand(this.primitive, this.#runner, { name, lines, says, signal });
+      yield* runRunnerCommand(this.environment, this.#runner, { name, lines, says, signal });
     } catch (cause) {
       if (!signal.aborted) throw cause;
       throw new CellaError('DEADLINE_EXCEEDED', `The runner's ${name} took more than ${commandMs} ms.`, { cause });
@@ -254,7 +254,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
   /** The arguments of every command. */
   #commandBase() {
     const { WORKSPACE_DIR, HOME_DIR } = this.getBasePaths();
-    return { agent: this.architecture, cwd: WORKSPACE_DIR, homeDir: HOME_DIR, programDir: this.#runner.programDir };
+    return { agent: this.agent, cwd: WORKSPACE_DIR, homeDir: HOME_DIR, programDir: this.#runner.programDir };
   }
 
   /** Files go into the workspace from here, in any number and size; the rest is the agent's to understand. */
@@ -265,8 +265,8 @@ export class ExecutionEnvironment implements AsyncDisposable {
 }
 
 interface OpenedEnvironment {
-  readonly primitive: EnvironmentPrimitive;
-  readonly runner: RunnerPlace;
+  readonly environment: Environment;
+  readonly runner: RunnerCommandLine;
 }
 
 async function answer(ask: PermissionLine, permit: Query['permit']): Promise<QueryAnswer> {
@@ -285,14 +285,14 @@ function checkedName(name: string): AgentName {
 
 /** Writes the files of a profile that the workspace does not have yet. */
 export async function writeMissingFiles(
-  primitive: EnvironmentPrimitive,
+  environment: Environment,
   { files = {} }: AgentProfile,
 ): Promise<readonly FileWritten[]> {
   const folders = new Set(Object.keys(files).map(dirname));
   const there = new Set<string>();
-  for (const folder of folders) for (const name of await namesIn(primitive, folder)) there.add(join(folder, name));
+  for (const folder of folders) for (const name of await namesIn(environment, folder)) there.add(join(folder, name));
   const missing = Object.entries(files).filter(([path]) => !there.has(path));
-  return await primitive.writeFiles(
+  return await environment.writeFiles(
     missing.map(([path, content]) => ({
       path,
       content: typeof content === 'string' ? content : Buffer.from(content.base64, 'base64'),
@@ -300,9 +300,9 @@ export async function writeMissingFiles(
   );
 }
 
-async function namesIn(primitive: EnvironmentPrimitive, folder: string): Promise<string[]> {
+async function namesIn(environment: Environment, folder: string): Promise<string[]> {
   try {
-    return (await primitive.listFiles(folder, '*')).map(({ path }) => path);
+    return (await environment.listFiles(folder, '*')).map(({ path }) => path);
   } catch (error) {
     // There is no such folder yet. If a write there fails, that error says so.
     if (error instanceof CellaError) return [];

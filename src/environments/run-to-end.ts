@@ -11,12 +11,12 @@ import type { KernelHost, RunningProgram } from './kernel-host.ts';
 const DRAIN_TIMEOUT_MS = 1000;
 
 export async function runToEnd(
-  enclosure: KernelHost,
+  host: KernelHost,
   command: Command,
   packages: string | undefined,
 ): Promise<CommandResult> {
   command.signal?.throwIfAborted();
-  const link = await enclosure.exec({ argv: command.argv, env: command.env ?? {}, packages });
+  const link = await host.exec({ argv: command.argv, env: command.env ?? {}, packages });
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;

@@ -3,20 +3,20 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { EnvironmentPrimitive, Execution } from './environment.ts';
+import type { Environment, Process } from './environment.ts';
 import { runRunnerCommand } from './runner-command.ts';
 
 test('the end of the runner is told although its output stays open, after what it has written', async () => {
   const stdout = new PassThrough();
   const exit = Promise.withResolvers<{ code: number }>();
-  const execution: Execution = {
+  const execution: Process = {
     stdin: undefined,
     stdout,
     stderr: new PassThrough(),
     exited: exit.promise,
     kill: () => {},
   };
-  const primitive = { exec: async () => execution } as unknown as EnvironmentPrimitive;
+  const primitive = { exec: async () => execution } as unknown as Environment;
   const place = { argv: ['runner'], programDir: '/' };
   const lines = runRunnerCommand(primitive, place, {
     name: 'read-transcript',

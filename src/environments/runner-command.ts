@@ -9,10 +9,10 @@ import { CellaError } from '../protocol/errors.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { decodeError, RpcCode } from '../protocol/rpc-message.ts';
 import { ErrorLine, LINE_BYTES } from '../protocol/runner-commands.ts';
-import type { EnvironmentPrimitive, Execution } from './environment.ts';
+import type { Environment, Process } from './environment.ts';
 
 /** How the runner is started, and what it starts. Paths are as the environment sees them. */
-export interface RunnerPlace {
+export interface RunnerCommandLine {
   /** The program and its first arguments: `[node, cella-runner.mjs]`. */
   readonly argv: readonly string[];
   /** Where the agent's program was installed. */
@@ -37,8 +37,8 @@ export interface RunnerCommand<S extends z.ZodType> {
 
 /** Ends when the reader stops. Throws the runner's own error, or RUNNER_GONE if it ended without one. */
 export async function* runRunnerCommand<S extends z.ZodType>(
-  primitive: EnvironmentPrimitive,
-  { argv, env = {} }: RunnerPlace,
+  primitive: Environment,
+  { argv, env = {} }: RunnerCommandLine,
   { name, lines, says, onInput, tellsFailure = () => false, signal }: RunnerCommand<S>,
 ): AsyncGenerator<z.output<S>> {
   const running = await primitive.exec([...argv, name], { stdin: 'pipe', env, ...(signal ? { signal } : {}) });
@@ -92,7 +92,7 @@ async function write(stdin: Writable | undefined, text: string): Promise<void> {
 }
 
 /** Ends with the pipe. One that is silent and open after the end of the runner is held by another process. */
-async function* outputOf({ stdout, exited }: Execution): AsyncGenerator<Uint8Array> {
+async function* outputOf({ stdout, exited }: Process): AsyncGenerator<Uint8Array> {
   let over = false;
   let wake = () => {};
   const end = () => {

@@ -38,11 +38,11 @@ interface AgentPrograms {
 }
 
 export interface AgentMounts extends AgentPrograms {
-  /** One that `makeGatewayFolder` has made. No other enclosure sees it. */
+  /** One that `makeGatewayFolder` has made. No other sandbox sees it. */
   readonly gateway?: string | undefined;
 }
 
-/** `root`: whether the enclosure runs as another user than this process. */
+/** `root`: whether the sandbox runs as another user than this process. */
 export function agentMounts(folders: AgentMounts, root: boolean): Mount[] {
   const names = ['node', 'runner', 'programs', 'gateway'] as const;
   return names.flatMap((name) => {
@@ -72,7 +72,7 @@ function resolveHostFolder(path: string, what: string): string {
 }
 
 /**
- * Makes one below a folder that only this user can enter: whoever the enclosure runs as can connect to the socket, and
+ * Makes one below a folder that only this user can enter: the sandbox's user can connect to the socket, and
  * nobody else on this machine.
  */
 export function makeGatewayFolder(parent: string): string {

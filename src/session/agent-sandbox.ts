@@ -11,7 +11,7 @@ import { SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
 import { checkOptions, type SessionOptions } from './session-options.ts';
 import { acquireExecutor } from './shared-resources.ts';
 
-export interface AgentEnclosureOptions {
+export interface AgentSandboxOptions {
   /** The options of the session; those only for its kernel are ignored. */
   readonly session: SessionOptions;
   /** The agent key whose workspace the session shares, if it is a fork. */
@@ -21,7 +21,7 @@ export interface AgentEnclosureOptions {
   readonly onDenied?: KernelHostListener['networkDenied'] | undefined;
 }
 
-export interface AgentEnclosure extends AsyncDisposable {
+export interface AgentSandbox extends AsyncDisposable {
   readonly kind: 'sandbox' | 'docker';
   /** Paths inside the sandbox. */
   readonly paths: typeof AGENT_PATHS & { readonly workspace: string; readonly home: string };
@@ -40,7 +40,7 @@ export interface AgentEnclosure extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export async function openAgentEnclosure(options: AgentEnclosureOptions): Promise<AgentEnclosure> {
+export async function openAgentSandbox(options: AgentSandboxOptions): Promise<AgentSandbox> {
   const checked = checkOptions(options.session);
   return await withExecutorAdvice(checked.executor, async () => {
     const dataDir = dataFolder(checked.dataDir);

@@ -4,10 +4,10 @@ import { basename, dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import {
   agentProgramFolders,
-  EnclosedEnvironment,
   ExecutionEnvironment,
-  openAgentEnclosure,
+  openAgentSandbox,
   type QueryEvent,
+  SandboxEnvironment,
 } from '../../src/index.ts';
 import { Model } from '../support/agents/model.ts';
 import { sharedProgram } from '../support/agents/shared-agents.ts';
@@ -25,10 +25,10 @@ test('a turn writes under a permission, reaches the model that its sandbox may r
   const session = { dataDir, sandbox: { network: { allow: [new URL(model.url).host] } } };
   await using environment = await ExecutionEnvironment.create({
     sessionId: 'ses_0123456789abcdef',
-    architecture: 'claude',
+    agent: 'claude',
     agentProfile: { systemPrompt: 'Answer as a lighthouse keeper.' },
     environmentOptions: {
-      open: () => EnclosedEnvironment.create({ open: () => openAgentEnclosure({ session, folders }) }),
+      open: () => SandboxEnvironment.create({ open: () => openAgentSandbox({ session, folders }) }),
       runner: {
         argv: ['/cella/app/node/node', '/cella/app/runner/cella-runner.mjs'],
         programDir: `/cella/app/programs/claude/${basename(program)}`,
@@ -55,7 +55,7 @@ test('a turn writes under a permission, reaches the model that its sandbox may r
   expect(ended).toMatchObject({ type: 'ended', status: 'completed', usage: { output: expect.any(Number) } });
   expect(asked).toEqual(['Write']);
   const { WORKSPACE_DIR } = environment.getBasePaths();
-  expect(await environment.primitive.readFile(`${WORKSPACE_DIR}/letter.txt`)).toBe('dear\n');
+  expect(await environment.environment.readFile(`${WORKSPACE_DIR}/letter.txt`)).toBe('dear\n');
   expect(new Set(model.seen.map(({ key }) => key))).toEqual(new Set([KEY]));
   expect(model.seen.some(({ text }) => text.includes('lighthouse keeper'))).toBe(true);
   const conversation = ended?.type === 'ended' ? (ended.conversation ?? '') : '';

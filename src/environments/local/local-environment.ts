@@ -13,14 +13,14 @@ import { folderId } from '../../sandbox/spec.ts';
 import {
   checkProgram,
   DEFAULT_ENV,
+  type Environment,
   type EnvironmentHandle,
-  type EnvironmentPrimitive,
   type ExecOptions,
-  type Execution,
   GRACE_MS,
   newEnvironmentId,
+  type Process,
   RESTARTED,
-  RunningExecutions,
+  RunningProcesses,
   readHandle,
   TERMINATED,
   writeStdin,
@@ -52,12 +52,12 @@ const rootOf = ({ host, inside }: MappedFolder): FilesRoot => ({ path: host, ins
 
 type LocalState = { kind: 'running' } | { kind: 'left'; reason: string } | { kind: 'ended'; reason: string };
 
-export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPrimitive {
+export class LocalEnvironment extends EnvironmentFiles implements Environment {
   readonly kind = 'local';
   readonly isolated = false;
   readonly #id: string;
   readonly #env: Readonly<Record<string, string>>;
-  readonly #running = new RunningExecutions();
+  readonly #running = new RunningProcesses();
   #state: LocalState;
 
   private constructor(id: string, folders: EnvironmentFolders, env: LocalOptions['env'], state: LocalState) {
@@ -96,7 +96,7 @@ export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPri
     return { kind: this.kind, id: this.#id, folders: this.folders };
   }
 
-  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Execution> {
+  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Process> {
     if (this.#state.kind === 'ended') {
       throw new CellaError('ENVIRONMENT_ENDED', `The environment ${this.#id} has ended: ${this.#state.reason}.`);
     }
@@ -154,7 +154,7 @@ interface LocalProgram {
   readonly owner: string;
 }
 
-function startProcess({ argv, env, cwd, stdin, owner }: LocalProgram): Execution {
+function startProcess({ argv, env, cwd, stdin, owner }: LocalProgram): Process {
   const [program = '', ...args] = argv;
   const mark = newProcessTag(owner);
   const child = begin(program, args, { cwd, env: { ...env, ...mark.env }, stdin: stdin !== undefined });

@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Execution } from '../../environments/environment.ts';
+import type { Process } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -242,7 +242,7 @@ export interface AgentRunnerParts {
 interface StartedRunner {
   readonly environment: RunnerEnvironment;
   readonly socket: RunnerSocket;
-  readonly execution: Execution;
+  readonly execution: Process;
   readonly connection: RunnerConnection;
   readonly stderr: StderrLog;
   readonly stack: AsyncDisposableStack;

@@ -1,15 +1,15 @@
 /** Opens the environment of a runner: beside the session's kernel, in the same folders, with the same isolation. */
 
 import { join, resolve } from 'node:path';
-import { EnclosedEnvironment } from '../../environments/enclosed-environment.ts';
-import type { EnvironmentPrimitive } from '../../environments/environment.ts';
+import type { Environment } from '../../environments/environment.ts';
 import { LocalEnvironment } from '../../environments/local/local-environment.ts';
+import { SandboxEnvironment } from '../../environments/sandbox-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentName } from '../../protocol/turn.ts';
 import { GATEWAY_SOCKET } from '../../sandbox/mount-points.ts';
 import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
-import { openAgentEnclosure } from '../../session/agent-sandbox.ts';
+import { openAgentSandbox } from '../../session/agent-sandbox.ts';
 import { dataFolder, ensureKeyFolder } from '../../session/data-folders.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { NO_DEBUGGER, type ProgramFolders, programFolder, RUNNER_FILE } from './runner-programs.ts';
@@ -17,7 +17,7 @@ import type { RunnerSpec } from './runner-spec.ts';
 
 /** Where the runner of a session runs. Paths are those inside the environment. */
 export interface RunnerEnvironment {
-  readonly environment: EnvironmentPrimitive;
+  readonly environment: Environment;
   /** The program and its first arguments. */
   readonly runner: readonly string[];
   readonly cwd: string;
@@ -41,7 +41,7 @@ export function runnerEnvironmentOpener(programs: ProgramFolders): OpenRunnerEnv
     const { executor, sandbox } = spec.info.settings;
     if (executor === 'in-process') throw noEnvironment();
     if (executor !== 'container' && sandbox === 'off') return await openLocal(spec, gateway, programs);
-    return await openEnclosed(spec, { gateway, onDenied }, programs);
+    return await openSandboxed(spec, { gateway, onDenied }, programs);
   };
 }
 
@@ -57,7 +57,7 @@ interface EnvironmentAccess {
   readonly onDenied: Parameters<OpenRunnerEnvironment>[2];
 }
 
-async function openEnclosed(
+async function openSandboxed(
   spec: RunnerSpec,
   { gateway, onDenied }: EnvironmentAccess,
   programs: ProgramFolders,
@@ -65,9 +65,9 @@ async function openEnclosed(
   const { options: session, workspaceOf } = spec;
   const { node, runner, agents } = programs;
   const folders = { node, runner, programs: agents, gateway };
-  const first = await openAgentEnclosure({ session, workspaceOf, folders, onDenied });
+  const first = await openAgentSandbox({ session, workspaceOf, folders, onDenied });
   // The runner ends with its first sandbox, so none is opened after it.
-  const environment = await EnclosedEnvironment.create({ open: async () => first });
+  const environment = await SandboxEnvironment.create({ open: async () => first });
   const { paths } = first;
   return {
     environment,

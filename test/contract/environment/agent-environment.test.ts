@@ -8,10 +8,10 @@ import { canRunDocker } from '../../support/docker/docker.ts';
 import { sharedEngineWithImage } from '../../support/docker/shared-docker.ts';
 import { openContainer } from '../../support/kernels/container.ts';
 import { openSession, scratchFolder } from '../../support/kernels/session.ts';
-import { agentEnclosureContract } from './agent-environment.ts';
+import { agentSandboxContract } from './agent-environment.ts';
 
 describe('in the sandbox', () => {
-  agentEnclosureContract(async () => ({}), openSession);
+  agentSandboxContract(async () => ({}), openSession);
 });
 
 describe.skipIf(!canRunDocker)('with Docker', () => {
@@ -37,7 +37,7 @@ describe.skipIf(!canRunDocker)('with Docker', () => {
     });
   });
 
-  agentEnclosureContract(async () => ({ executor: 'container', engine: await sharedEngineWithImage() }), openContainer);
+  agentSandboxContract(async () => ({ executor: 'container', engine: await sharedEngineWithImage() }), openContainer);
 });
 
 test('where code is not kept from the host, there is none', async () => {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { RunningProgram } from '../../../src/environments/kernel-host.ts';
 import type { SessionOptions } from '../../../src/index.ts';
-import type { AgentEnclosure } from '../../../src/session/agent-sandbox.ts';
+import type { AgentSandbox } from '../../../src/session/agent-sandbox.ts';
 import {
   finish,
   heard,
@@ -22,8 +22,8 @@ import {
 import { type Open, scratchFolder } from '../../support/kernels/session.ts';
 
 /** `settings`: what makes a session one of this executor. `open`: a session with a kernel there. */
-export function agentEnclosureContract(settings: () => Promise<SessionOptions>, open: Open): void {
-  let shared: Promise<AgentEnclosure> | undefined;
+export function agentSandboxContract(settings: () => Promise<SessionOptions>, open: Open): void {
+  let shared: Promise<AgentSandbox> | undefined;
   afterAll(async () => await (await shared)?.close());
   const openHere = async (options?: OpenAgent) => {
     const { session, ...rest } = options ?? {};
@@ -39,7 +39,7 @@ export function agentEnclosureContract(settings: () => Promise<SessionOptions>, 
   describe('beside a kernel', () => besideAKernel(openHere, settings, open));
 }
 
-type OpenHere = (options?: OpenAgent) => Promise<AgentEnclosure>;
+type OpenHere = (options?: OpenAgent) => Promise<AgentSandbox>;
 
 const TEN_MB = 10_000_000;
 
@@ -155,13 +155,13 @@ setInterval(() => {}, 1000);`;
 const LIVING = 'set -- /proc/[0-9]*; echo $#';
 
 function endings(open: OpenHere): void {
-  const begin = async (enclosure: AgentEnclosure, heed: string): Promise<RunningProgram> => {
+  const begin = async (enclosure: AgentSandbox, heed: string): Promise<RunningProgram> => {
     const link = await enclosure.command({ ...script(enclosure, FAMILY(heed)), env: {} });
     await said(link, 'ready');
     return link;
   };
   /** Pid 1, whoever stands over the command that looks, and that. */
-  const living = async (enclosure: AgentEnclosure) =>
+  const living = async (enclosure: AgentSandbox) =>
     Number((await finish(enclosure, { argv: ['sh', '-c', LIVING] })).stdout);
 
   test('with all that it started: at its word, after its time, or at once', async () => {

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { buffer, text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import type { EnvironmentPrimitive } from '../../../src/environments/environment.ts';
+import type { Environment } from '../../../src/environments/environment.ts';
 import { linesOf, python } from '../../support/kernels/environments.ts';
 
 /** Ends only by SIGKILL; whoever holds the lock on the file `lock` lives. `ready` when both do. */
@@ -34,7 +34,7 @@ except BlockingIOError:
     print("locked")
 `;
 
-export function environmentExecContract(environment: () => EnvironmentPrimitive): void {
+export function environmentExecContract(environment: () => Environment): void {
   describe('programs', () => {
     it('get their arguments as they are: commands were joined into shell strings', async () => {
       const args = ['a b', '"', "'", '$(touch pwned)', '`x`', '*', '\n', '', '-c', 'ü\u{1f40d}', ';exit 3', '|'];

@@ -3,13 +3,13 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { EnclosedEnvironment } from '../../../src/environments/enclosed-environment.ts';
-import type { EnvironmentPrimitive } from '../../../src/environments/environment.ts';
+import type { Environment } from '../../../src/environments/environment.ts';
 import { ExecutionEnvironment, type Query, type QueryEvent } from '../../../src/environments/execution-environment.ts';
 import { LocalEnvironment } from '../../../src/environments/local/local-environment.ts';
-import type { RunnerPlace } from '../../../src/environments/runner-command.ts';
+import type { RunnerCommandLine } from '../../../src/environments/runner-command.ts';
+import { SandboxEnvironment } from '../../../src/environments/sandbox-environment.ts';
 import type { AgentProfile } from '../../../src/protocol/agent-profile.ts';
-import { openAgentEnclosure } from '../../../src/session/agent-sandbox.ts';
+import { openAgentSandbox } from '../../../src/session/agent-sandbox.ts';
 import type { SessionOptions } from '../../../src/session/session-options.ts';
 import { bundleRunners } from '../../support/agents/runner.ts';
 import { type Step, script } from '../../support/agents/scripted-agent.ts';
@@ -32,7 +32,7 @@ beforeAll(async () => {
   await chmod(runners, 0o755);
 });
 
-async function openPlace(kind: Kind): Promise<{ primitive: EnvironmentPrimitive; runner: string[] }> {
+async function openPlace(kind: Kind): Promise<{ primitive: Environment; runner: string[] }> {
   const folder = await scratchFolder();
   if (kind === 'local') {
     const [workspace, home] = [join(folder, 'workspace'), join(folder, 'home')];
@@ -43,8 +43,8 @@ async function openPlace(kind: Kind): Promise<{ primitive: EnvironmentPrimitive;
   const container: SessionOptions =
     kind === 'docker' ? { executor: 'container', engine: await sharedEngineWithImage() } : {};
   const folders = { node: dirname(process.execPath), runner: runners };
-  const open = () => openAgentEnclosure({ session: { dataDir: folder, ...container }, folders });
-  const primitive = await EnclosedEnvironment.create({ open });
+  const open = () => openAgentSandbox({ session: { dataDir: folder, ...container }, folders });
+  const primitive = await SandboxEnvironment.create({ open });
   const app = primitive.getBasePaths().APP_DIR;
   return { primitive, runner: [`${app}/node/node`, `${app}/runner/scripted-runner.mjs`] };
 }
@@ -70,10 +70,10 @@ const said = (events: readonly QueryEvent[]) =>
 describe.each(kinds)('an execution environment, %s', (kind) => {
   let environment: ExecutionEnvironment;
   let place: Awaited<ReturnType<typeof openPlace>>;
-  const create = (architecture = 'scripted', agentProfile = profile, runner?: RunnerPlace) =>
+  const create = (agent = 'scripted', agentProfile = profile, runner?: RunnerCommandLine) =>
     ExecutionEnvironment.create({
       sessionId: 'ses_0123456789abcdef',
-      architecture,
+      agent,
       agentProfile,
       environmentOptions: {
         open: async () => place.primitive,
@@ -100,10 +100,10 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
       ['src/a.txt', true],
       ['../b', false],
     ]);
-    expect([...(await environment.primitive.readBytes('binary.dat'))]).toEqual([255, 0]);
-    await environment.primitive.writeFile('notes/first.md', 'by a person');
+    expect([...(await environment.environment.readBytes('binary.dat'))]).toEqual([255, 0]);
+    await environment.environment.writeFile('notes/first.md', 'by a person');
     expect((await environment.prepareSession()).files).toEqual([]);
-    expect(await environment.primitive.readFile('notes/first.md')).toBe('by a person');
+    expect(await environment.environment.readFile('notes/first.md')).toBe('by a person');
     expect((await environment.getWorkspaceFiles()).map(({ path }) => path)).toEqual([
       'binary.dat',
       'notes/first.md',
@@ -127,7 +127,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
   it('does not wait for a transcript that is a pipe, nor hold one without end', async () => {
     const { HOME_DIR } = environment.getBasePaths();
     const code = `mkfifo "$0/pipe" && echo "A long story" > "$0/endless"`;
-    const made = await environment.primitive.exec(['/bin/sh', '-c', code, HOME_DIR]);
+    const made = await environment.environment.exec(['/bin/sh', '-c', code, HOME_DIR]);
     expect(await made.exited).toEqual({ code: 0 });
     const runner = { argv: place.runner, programDir: '/tmp' };
     const hasty = await create('scripted', {}, { ...runner, limits: { commandMs: 500 } });
@@ -218,7 +218,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     stack.defer(() => stop.abort());
     const files = await environment.watchWorkspaceFiles({ signal: stop.signal });
     const texts = await environment.watchSessionTranscriptChanges('talk two', { signal: stop.signal });
-    await environment.primitive.writeFile('seen.txt', 'x');
+    await environment.environment.writeFile('seen.txt', 'x');
     for await (const { path } of files) if (path === 'seen.txt') break;
     await environment.prepareSession({ transcript: { conversation: 'talk two', text: 'one\n' } });
     for await (const text of texts) {
@@ -245,6 +245,6 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     await environment.cleanup();
     expect(await environment.isHealthy()).toBe(false);
     await expect(query([{ say: 'x' }])).rejects.toMatchObject({ code: 'ENVIRONMENT_ENDED' });
-    expect(await environment.primitive.readFile('notes/first.md')).toBe('by a person');
+    expect(await environment.environment.readFile('notes/first.md')).toBe('by a person');
   });
 });

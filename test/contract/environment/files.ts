@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { EnvironmentPrimitive } from '../../../src/environments/environment.ts';
+import type { Environment } from '../../../src/environments/environment.ts';
 import { python } from '../../support/kernels/environments.ts';
 
 const ODD = [
@@ -17,7 +17,7 @@ const ODD = [
   ' ',
 ];
 
-export function environmentFilesContract(environment: () => EnvironmentPrimitive): void {
+export function environmentFilesContract(environment: () => Environment): void {
   describe('files', () => {
     it('keep bytes as they are, also where there are none: an empty file read as missing', async () => {
       const bytes = Uint8Array.from({ length: 300_000 }, (_, index) => (index * 7) % 256);

@@ -1,7 +1,7 @@
 /** What a runner sends, and the agent's program through it. */
 
 import { PassThrough, Readable } from 'node:stream';
-import type { EnvironmentPrimitive } from '../../../src/environments/environment.ts';
+import type { Environment } from '../../../src/environments/environment.ts';
 import type { Target } from '../engine.ts';
 
 export async function rpc(): Promise<Target> {
@@ -93,7 +93,7 @@ export async function runner(): Promise<Target> {
       ...{ stdin: new PassThrough().resume(), stdout: Readable.from([Buffer.from(input)]), stderr, kill: () => {} },
       exited: Promise.resolve({ code: input.length % 3 }),
     };
-    const primitive = { exec: async () => execution } as unknown as EnvironmentPrimitive;
+    const primitive = { exec: async () => execution } as unknown as Environment;
     const place = { argv: ['runner'], programDir: '/p' };
     const says = isQuery ? QueryLine : TranscriptLine;
     const name = isQuery ? 'execute-query' : 'read-transcript';

@@ -1,6 +1,6 @@
 /** Enclosures for coding agents on an ordinary user's host. */
 
-import { agentEnclosureContract } from '../../contract/environment/agent-environment.ts';
+import { agentSandboxContract } from '../../contract/environment/agent-environment.ts';
 import { openSession } from '../../support/kernels/session.ts';
 
-agentEnclosureContract(async () => ({}), openSession);
+agentSandboxContract(async () => ({}), openSession);

@@ -11,7 +11,7 @@ import type { ProgramSpec } from '../../../src/protocol/host-payloads.ts';
 import type { ProcessExit } from '../../../src/protocol/process.ts';
 import { listenInGateway, makeGatewayFolder } from '../../../src/sandbox/mount-points.ts';
 import type { DeniedAttempt } from '../../../src/sandbox/proxy/allow-list.ts';
-import { type AgentEnclosure, openAgentEnclosure } from '../../../src/session/agent-sandbox.ts';
+import { type AgentSandbox, openAgentSandbox } from '../../../src/session/agent-sandbox.ts';
 import { scratchFolder } from '../kernels/session.ts';
 import { shareCache } from '../run/shared-cache.ts';
 
@@ -37,11 +37,11 @@ export async function openAgent({
   gateway,
   onDenied,
   lasting,
-}: OpenAgent = {}): Promise<AgentEnclosure> {
+}: OpenAgent = {}): Promise<AgentSandbox> {
   const dataDir = session.dataDir ?? (await scratchFolder());
   // What an image says of itself is asked once a run.
   if (session.executor === 'container') shareCache(dataDir);
-  const enclosure = await openAgentEnclosure({
+  const enclosure = await openAgentSandbox({
     session: { ...session, dataDir },
     folders: { node: node ?? dirname(process.execPath), runner: inside, programs, gateway },
     onDenied,
@@ -66,7 +66,7 @@ export type Finished = ProcessExit & {
 
 /** Runs a program to its end, with this input. */
 export async function finish(
-  enclosure: AgentEnclosure,
+  enclosure: AgentSandbox,
   program: Partial<ProgramSpec>,
   input?: string,
 ): Promise<Finished> {
@@ -80,7 +80,7 @@ export async function finish(
 }
 
 /** A script for the Node inside. */
-export function script(enclosure: AgentEnclosure, code: string): Pick<ProgramSpec, 'argv'> {
+export function script(enclosure: AgentSandbox, code: string): Pick<ProgramSpec, 'argv'> {
   return { argv: [join(enclosure.paths.node, 'node'), '--input-type=module', '-e', code] };
 }
 

@@ -5,16 +5,16 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { EnclosedEnvironment } from '../../../src/environments/enclosed-environment.ts';
-import type { EnvironmentPrimitive, ExecOptions } from '../../../src/environments/environment.ts';
+import type { Environment, ExecOptions } from '../../../src/environments/environment.ts';
 import { LocalEnvironment } from '../../../src/environments/local/local-environment.ts';
+import { SandboxEnvironment } from '../../../src/environments/sandbox-environment.ts';
 import type { SessionOptions } from '../../../src/index.ts';
 import type { ProcessExit } from '../../../src/protocol/process.ts';
-import { type AgentEnclosure, openAgentEnclosure } from '../../../src/session/agent-sandbox.ts';
+import { type AgentSandbox, openAgentSandbox } from '../../../src/session/agent-sandbox.ts';
 
 /** JSON: a process of its own makes the same of it. */
 export interface Where {
-  readonly kind: EnvironmentPrimitive['kind'];
+  readonly kind: Environment['kind'];
   /** A folder that goes away with the test. */
   readonly folder: string;
   /** Of a container engine. */
@@ -23,19 +23,19 @@ export interface Where {
 
 export interface Opened {
   readonly where: Where;
-  readonly environment: EnvironmentPrimitive;
+  readonly environment: Environment;
 }
 
-export async function openEnvironment(where: Where): Promise<EnvironmentPrimitive> {
+export async function openEnvironment(where: Where): Promise<Environment> {
   return where.kind === 'local'
     ? await LocalEnvironment.create(await localFolders(where.folder))
-    : await EnclosedEnvironment.create({ open: () => openEnclosure(where) });
+    : await SandboxEnvironment.create({ open: () => openEnclosure(where) });
 }
 
-export async function attachEnvironment(where: Where, handle: unknown): Promise<EnvironmentPrimitive> {
+export async function attachEnvironment(where: Where, handle: unknown): Promise<Environment> {
   return where.kind === 'local'
     ? await LocalEnvironment.attach(handle)
-    : await EnclosedEnvironment.attach(handle, { open: () => openEnclosure(where) });
+    : await SandboxEnvironment.attach(handle, { open: () => openEnclosure(where) });
 }
 
 async function localFolders(folder: string) {
@@ -48,7 +48,7 @@ async function localFolders(folder: string) {
   return { kind: 'local', workspace, home, app } as const;
 }
 
-let last: AgentEnclosure | undefined;
+let last: AgentSandbox | undefined;
 
 /** Ends the enclosure that was opened last, as no one would who minds what runs there. */
 export function crashLast(): void {
@@ -61,7 +61,7 @@ async function openEnclosure({ kind, folder, engine }: Where) {
     dataDir: folder,
     ...(kind === 'docker' && engine !== undefined ? { executor: 'container', engine } : {}),
   };
-  last = await openAgentEnclosure({ session, folders: { node: dirname(process.execPath) } });
+  last = await openAgentSandbox({ session, folders: { node: dirname(process.execPath) } });
   return last;
 }
 
@@ -73,7 +73,7 @@ export interface Finished {
 
 /** A Python script with its arguments, to its end. */
 export async function python(
-  environment: EnvironmentPrimitive,
+  environment: Environment,
   script: string,
   { args = [], ...options }: ExecOptions & { readonly args?: readonly string[] } = {},
 ): Promise<Finished> {

@@ -10,14 +10,14 @@ import { fileRights } from '../sandbox/sandbox-user.ts';
 import { folderId } from '../sandbox/spec.ts';
 import {
   checkProgram,
+  type Environment,
   type EnvironmentHandle,
-  type EnvironmentPrimitive,
   type ExecOptions,
-  type Execution,
   GRACE_MS,
   newEnvironmentId,
+  type Process,
   RESTARTED,
-  RunningExecutions,
+  RunningProcesses,
   readHandle,
   TERMINATED,
   writeStdin,
@@ -33,39 +33,39 @@ import {
 import type { FilesRoot } from './files/session-files.ts';
 import type { ByteSink, RunningProgram } from './kernel-host.ts';
 
-interface EnclosedOptions {
+interface SandboxEnvironmentOptions {
   /** Opens a host around the same folders each time; called again after the first host has ended. */
-  readonly open: () => Promise<EnvironmentHost>;
+  readonly open: () => Promise<EnvironmentSandbox>;
   /** Variables of every program, in addition to the host's own. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
 interface EnvironmentIdentity {
   readonly id: string;
-  readonly kind: EnclosedEnvironment['kind'];
+  readonly kind: SandboxEnvironment['kind'];
   readonly folders: EnvironmentFolders;
   readonly roots: EnvironmentRoots;
 }
 
-type EnclosedState =
-  | { kind: 'running'; enclosure: EnvironmentHost }
-  | { kind: 'opening'; enclosure: Promise<EnvironmentHost>; reason: string }
+type SandboxState =
+  | { kind: 'running'; sandbox: EnvironmentSandbox }
+  | { kind: 'opening'; sandbox: Promise<EnvironmentSandbox>; reason: string }
   | { kind: 'left'; reason: string }
   | { kind: 'ended'; reason: string };
 
-export class EnclosedEnvironment extends EnvironmentFiles implements EnvironmentPrimitive {
+export class SandboxEnvironment extends EnvironmentFiles implements Environment {
   readonly kind: 'sandbox' | 'docker';
   readonly isolated = true;
   readonly #id: string;
   readonly #env: Readonly<Record<string, string>>;
-  readonly #open: EnclosedOptions['open'];
-  readonly #running = new RunningExecutions();
-  #state: EnclosedState;
+  readonly #open: SandboxEnvironmentOptions['open'];
+  readonly #running = new RunningProcesses();
+  #state: SandboxState;
 
   private constructor(
     { id, kind, folders, roots }: EnvironmentIdentity,
-    { open, env = {} }: EnclosedOptions,
-    state: EnclosedState,
+    { open, env = {} }: SandboxEnvironmentOptions,
+    state: SandboxState,
   ) {
     super(folders, roots);
     this.#id = id;
@@ -75,24 +75,24 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     this.#state = state;
   }
 
-  static async create(options: EnclosedOptions): Promise<EnclosedEnvironment> {
-    const enclosure = await options.open();
+  static async create(options: SandboxEnvironmentOptions): Promise<SandboxEnvironment> {
+    const sandbox = await options.open();
     try {
-      const { kind, files: roots } = enclosure;
-      const what = { id: newEnvironmentId(), kind, folders: foldersOf(enclosure), roots };
-      return new EnclosedEnvironment(what, options, { kind: 'running', enclosure });
+      const { kind, files: roots } = sandbox;
+      const what = { id: newEnvironmentId(), kind, folders: foldersOf(sandbox), roots };
+      return new SandboxEnvironment(what, options, { kind: 'running', sandbox });
     } catch (error) {
-      await enclosure.close();
+      await sandbox.close();
       throw error;
     }
   }
 
   /** Attaches to an environment of a process that has ended. The first program opens a new host for it. */
-  static async attach(handle: unknown, options: EnclosedOptions): Promise<EnclosedEnvironment> {
+  static async attach(handle: unknown, options: SandboxEnvironmentOptions): Promise<SandboxEnvironment> {
     const { id, kind, folders } = readHandle(handle, ['sandbox', 'docker']);
     if (kind === 'local') throw new CellaError('INVALID_OPTIONS', 'This is the handle of a local environment.');
     const roots = rootsOf(kind, folders);
-    return new EnclosedEnvironment({ id, kind, folders, roots }, options, { kind: 'left', reason: RESTARTED });
+    return new SandboxEnvironment({ id, kind, folders, roots }, options, { kind: 'left', reason: RESTARTED });
   }
 
   getId(): string {
@@ -103,20 +103,20 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     return { kind: this.kind, id: this.#id, folders: this.folders };
   }
 
-  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Execution> {
+  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Process> {
     checkProgram(argv, options.env);
     const cwd = pathInside(this.folders, options.cwd ?? '');
     options.signal?.throwIfAborted();
-    const enclosure = await this.#enclosure();
+    const sandbox = await this.#sandbox();
     const env = { ...this.#env, ...options.env };
     const input = options.stdin === undefined ? {} : ({ stdin: 'open' } as const);
-    const link = await enclosure.command({ argv, env, cwd, ...input }).catch(async (error) => {
-      if (enclosure.failure) throw enclosure.failure;
+    const link = await sandbox.command({ argv, env, cwd, ...input }).catch(async (error) => {
+      if (sandbox.failure) throw sandbox.failure;
       const end = await this.poll();
       throw end ? ended(this.#id, end.reason, error) : error;
     });
     const exited = link.exited.then((exit) => {
-      if (exit.environmentEnded !== undefined && enclosure.failure) throw enclosure.failure;
+      if (exit.environmentEnded !== undefined && sandbox.failure) throw sandbox.failure;
       return exitOf(argv[0] ?? '', exit);
     });
     return this.#running.add(executionOf(link, exited, options.stdin), options.signal);
@@ -127,7 +127,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   }
 
   async poll(): Promise<{ readonly reason: string } | undefined> {
-    if (this.#state.kind === 'running' && !this.#state.enclosure.alive) {
+    if (this.#state.kind === 'running' && !this.#state.sandbox.alive) {
       this.#state = { kind: 'ended', reason: `its ${this.kind === 'docker' ? 'container' : 'sandbox'} has ended` };
     }
     return this.#state.kind === 'running' ? undefined : { reason: this.#state.reason };
@@ -137,42 +137,42 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     const before = this.#state;
     if (before.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
     await this.#running.end();
-    if (before.kind === 'running') await before.enclosure.close();
+    if (before.kind === 'running') await before.sandbox.close();
     // #begin sees that the environment has ended, and closes the host.
-    if (before.kind === 'opening') await before.enclosure.catch(() => {});
+    if (before.kind === 'opening') await before.sandbox.catch(() => {});
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.terminate();
   }
 
-  async #enclosure(): Promise<EnvironmentHost> {
+  async #sandbox(): Promise<EnvironmentSandbox> {
     await this.poll();
     const state = this.#state;
     switch (state.kind) {
       case 'running':
-        return state.enclosure;
+        return state.sandbox;
       case 'opening':
-        return await state.enclosure;
+        return await state.sandbox;
       case 'left': {
-        const enclosure = this.#begin(state.reason);
-        this.#state = { kind: 'opening', enclosure, reason: state.reason };
-        return await enclosure;
+        const sandbox = this.#begin(state.reason);
+        this.#state = { kind: 'opening', sandbox, reason: state.reason };
+        return await sandbox;
       }
       case 'ended':
         throw ended(this.#id, state.reason);
     }
   }
 
-  async #begin(reason: string): Promise<EnvironmentHost> {
+  async #begin(reason: string): Promise<EnvironmentSandbox> {
     try {
-      const enclosure = await this.#open();
-      const same = enclosure.kind === this.kind && isDeepStrictEqual(foldersOf(enclosure), this.folders);
+      const sandbox = await this.#open();
+      const same = sandbox.kind === this.kind && isDeepStrictEqual(foldersOf(sandbox), this.folders);
       if (same && this.#state.kind !== 'ended') {
-        this.#state = { kind: 'running', enclosure };
-        return enclosure;
+        this.#state = { kind: 'running', sandbox };
+        return sandbox;
       }
-      await enclosure.close();
+      await sandbox.close();
       if (this.#state.kind === 'ended') throw ended(this.#id, this.#state.reason);
       throw new CellaError(
         'INVALID_OPTIONS',
@@ -186,7 +186,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
 }
 
 /** How the host reaches the files of an environment that is not open yet. */
-function rootsOf(kind: EnclosedEnvironment['kind'], { workspace, home }: EnvironmentFolders): EnvironmentRoots {
+function rootsOf(kind: SandboxEnvironment['kind'], { workspace, home }: EnvironmentFolders): EnvironmentRoots {
   const rootOf = ({ host, inside }: MappedFolder): FilesRoot => {
     const path = realFolder(host);
     const rights = process.getuid?.() === 0 ? fileRights(path, home.host, kind === 'docker') : undefined;
@@ -195,7 +195,7 @@ function rootsOf(kind: EnclosedEnvironment['kind'], { workspace, home }: Environ
   return { workspace: rootOf(workspace), home: rootOf(home) };
 }
 
-function foldersOf({ onHost, paths }: EnvironmentHost): EnvironmentFolders {
+function foldersOf({ onHost, paths }: EnvironmentSandbox): EnvironmentFolders {
   return {
     workspace: { host: realFolder(onHost.workspace), inside: paths.workspace },
     home: { host: realFolder(onHost.home), inside: paths.home },
@@ -208,7 +208,7 @@ function ended(id: string, reason: string, cause?: unknown): CellaError {
   return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`, { cause });
 }
 
-function executionOf(link: RunningProgram, exited: Promise<ProcessExit>, stdin: ExecOptions['stdin']): Execution {
+function executionOf(link: RunningProgram, exited: Promise<ProcessExit>, stdin: ExecOptions['stdin']): Process {
   exited.catch(() => {}); // the caller gets the rejection
   return {
     stdin: writeStdin(link.stdin && toWritable(link.stdin), stdin),
@@ -230,8 +230,8 @@ function exitOf(program: string, { problem, ...exit }: Awaited<RunningProgram['e
     : { signal: exit.signal };
 }
 
-/** What an enclosed environment needs of its host: the AgentEnclosure that `openAgentEnclosure` opens is one. */
-interface EnvironmentHost {
+/** What a SandboxEnvironment runs in. `openAgentSandbox` opens one. */
+interface EnvironmentSandbox {
   readonly kind: 'sandbox' | 'docker';
   /** As they are inside. */
   readonly paths: { readonly app: string; readonly workspace: string; readonly home: string };
