@@ -29,7 +29,6 @@ export default defineConfig({
   cacheDir: '.cache/vite',
   test: {
     cache: false,
-    fsModuleCache: false,
     sequence: { sequencer: LongestFirst },
     projects: [
       {

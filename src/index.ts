@@ -113,3 +113,8 @@ export type { DocumentPage, DocumentStore, Storage, StoredDocument } from './sto
 export { copyNamespaces, type TransferOptions, type Transferred } from './storage/copy-namespaces.ts';
 export { FileStorage } from './storage/file/storage.ts';
 export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';
+
+// The command `cella` brings a Node 24 along and starts on older ones; a program that imports this runs on its own Node.
+if (Number.parseInt(process.versions.node, 10) < 24) {
+  throw new Error(`Cella needs Node 24 or later, and this is ${process.version}. Get it from https://nodejs.org.`);
+}
