@@ -2,7 +2,7 @@
 
 export type { Client } from './client/client.ts';
 export type { ClientSession, UseOptions } from './client/client-session.ts';
-export type { SessionWish } from './client/resources.ts';
+export type { SessionRequest } from './client/resources.ts';
 export type {
   BasePaths,
   Environment,
@@ -57,12 +57,12 @@ export type {
 } from './protocol/execution-events.ts';
 export { eventToJson } from './protocol/execution-events.ts';
 export type {
-  AgentInfo,
   Checkpoint,
   Completeness,
   Completion,
   HistoryEntry,
   Inspection,
+  KernelInfo,
   Restored,
   Variable,
 } from './protocol/kernel-state.ts';
@@ -101,7 +101,7 @@ export type {
   TurnEvent,
   WorkOptions,
 } from './session/api.ts';
-export { listAgents } from './session/kernel-list.ts';
+export { listKernels } from './session/kernel-list.ts';
 export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/kernel-pool.ts';
 export { Session } from './session/session.ts';
 export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } from './session/session-namespaces.ts';

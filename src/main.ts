@@ -32,7 +32,7 @@ async function openSession({ redis, server, typed, ...options }: OpenOptions) {
 
 const doors = new Backend({
   openSession,
-  listAgents: (place) => stores.listAgents(place),
+  listKernels: (place) => stores.listKernels(place),
   openNamespaces: (options) => stores.openNamespaces(options),
   listStore: (place) => stores.list(place),
   openCheckpoints: (where) => stores.openCheckpoints(where),
@@ -120,7 +120,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   configured: loadConfig,
   ownCommand: [process.execPath, ...withoutDebugger(process.execArgv), process.argv[1] ?? ''],
   openSession: (options) => doors.openSession(options),
-  listAgents: (place) => doors.listAgents(place),
+  listKernels: (place) => doors.listKernels(place),
   openCheckpoints: (where) => doors.openCheckpoints(where),
   openNamespaces: (options) => doors.openNamespaces(options),
   listStore: (place) => doors.listStore(place),

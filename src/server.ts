@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from './client/client.ts';
 import type { ClientSession, UseOptions } from './client/client-session.ts';
-import type { SessionWish } from './client/resources.ts';
+import type { SessionRequest } from './client/resources.ts';
 import { CellaError } from './protocol/errors.ts';
 import type { ResolvedServerOptions, ServerOptions } from './server-options.ts';
 import type { Storage } from './storage/contract.ts';
@@ -54,7 +54,7 @@ export class Server implements AsyncDisposable {
   }
 
   /** The session of this agent key, made where there is none. */
-  async session(wish: SessionWish = {}, use: UseOptions = {}): Promise<ClientSession> {
+  async session(wish: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
     return await this.client.open(wish, use);
   }
 

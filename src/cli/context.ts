@@ -1,7 +1,7 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
 import type { ExecutorKind } from '../protocol/enums.ts';
-import type { AgentInfo, Checkpoint } from '../protocol/kernel-state.ts';
+import type { Checkpoint, KernelInfo } from '../protocol/kernel-state.ts';
 import type { ArtifactFacts } from '../protocol/namespace-models.ts';
 import type { NamespacesApi, SessionApi } from '../session/api.ts';
 import type { PackageOptions, ServeSettings } from '../settings/server-config.ts';
@@ -113,7 +113,7 @@ export interface StorageContents {
 
 /** What lies in a storage. */
 export interface StorageAccess {
-  listAgents(where: StorageTarget): Promise<readonly AgentInfo[]>;
+  listKernels(where: StorageTarget): Promise<readonly KernelInfo[]>;
   /** Tools, skills, artifacts and deps, without a kernel. */
   openNamespaces(options: NamespaceTarget): Promise<NamespacesApi & AsyncDisposable>;
   listStore(where: StorageTarget): Promise<StorageContents>;

@@ -22,7 +22,7 @@ async function cellaWith(
     version: '1.2.3',
     defaults: { agentKey: undefined, dataDir: '/', python: undefined, autoSh: false },
     openSession: refuse,
-    listAgents: refuse,
+    listKernels: refuse,
     openCheckpoints: refuse,
     openNamespaces: refuse,
     listStore: refuse,

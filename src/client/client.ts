@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import type { Me } from '../protocol/api/access-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { AgentInfo } from '../protocol/kernel-state.ts';
+import type { KernelInfo } from '../protocol/kernel-state.ts';
 import type { ThingKind } from '../protocol/namespace-models.ts';
 import { ApiClient } from './api-client.ts';
 import { ClientSession, type UseOptions } from './client-session.ts';
@@ -14,8 +14,8 @@ import {
   Profiles,
   readThings,
   Server,
+  type SessionRequest,
   Sessions,
-  type SessionWish,
   type Things,
   Tokens,
   Users,
@@ -57,13 +57,13 @@ export class Client implements AsyncDisposable {
   }
 
   /** The session of this agent key, made where there is none. */
-  async open(wish: SessionWish = {}, use: UseOptions = {}): Promise<ClientSession> {
+  async open(wish: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
     const info = await this.sessions.create(wish);
     return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
   }
 
   /** Your agents and what is kept of them, those without a session too. */
-  async agents(): Promise<readonly AgentInfo[]> {
+  async agents(): Promise<readonly KernelInfo[]> {
     return (await this.#link.call('listKernels')).agents;
   }
 

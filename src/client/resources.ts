@@ -23,7 +23,7 @@ import { type ApiClient, allPages, errorFromBody } from './api-client.ts';
 import { toSkill, toTool } from './remote-namespaces.ts';
 
 /** What `POST /v1/sessions` takes. */
-export type SessionWish = NonNullable<z.input<Routes['createSession']['body']>>;
+export type SessionRequest = NonNullable<z.input<Routes['createSession']['body']>>;
 export type SessionUpdate = z.input<Routes['updateSession']['body']>;
 
 export interface ListOptions extends Omit<SessionQuery, 'ownerId'> {
@@ -39,7 +39,7 @@ export class Sessions {
   }
 
   /** Also gives the one that has this agent key already, where its options are the same. */
-  create(wish: SessionWish = {}): Promise<SessionInfo> {
+  create(wish: SessionRequest = {}): Promise<SessionInfo> {
     return this.#link.call('createSession', { body: wish });
   }
 

@@ -134,7 +134,7 @@ export const HistoryEntry = z
 export type HistoryEntry = z.infer<typeof HistoryEntry>;
 
 /** A kernel by its agent key, whichever process holds it. */
-export const AgentInfo = z
+export const KernelInfo = z
   .object({
     agentKey: z.string(),
     /** `live`: a process holds it. */
@@ -151,5 +151,5 @@ export const AgentInfo = z
     /** The agent key whose workspace it shares. */
     workspaceOf: z.string().exactOptional(),
   })
-  .meta({ id: 'AgentInfo' });
-export type AgentInfo = z.infer<typeof AgentInfo>;
+  .meta({ id: 'KernelInfo' });
+export type KernelInfo = z.infer<typeof KernelInfo>;

@@ -7,7 +7,8 @@ import type { TokenUsage } from '../protocol/turn.ts';
 import type { AuditLog } from './access/audit-log.ts';
 import type { ClientKind } from './request-limits.ts';
 import type { RunnerPoolMetrics } from './runners/runner-pool.ts';
-import type { SessionManager, SessionMetrics } from './sessions/session-types.ts';
+import type { SessionManager } from './sessions/session-manager.ts';
+import type { SessionMetrics } from './sessions/session-types.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300];
 

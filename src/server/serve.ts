@@ -161,7 +161,7 @@ async function serveUntil(
     },
     prestart: async (session, agent) => {
       if (!agentService || options.agents?.run) return false;
-      return agentService.pool.prestart(await session.tenant(), agent);
+      return agentService.pool.prestart(await session.runnerSpec(), agent);
     },
     stop: async (session, why) => await agentService?.pool.stop(session, why),
     deleteSessionData: async (session) => {

@@ -7,7 +7,7 @@ import type { Storage } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import { storageKeyOf } from './ids.ts';
 import type { StoredData } from './quotas/storage-quota.ts';
-import type { SessionManager } from './sessions/session-types.ts';
+import type { SessionManager } from './sessions/session-manager.ts';
 import { userStoredBytes } from './sessions/user-namespaces.ts';
 
 interface UserDataContext {

@@ -148,6 +148,7 @@ export interface PromptedTurn extends AsyncIterable<TurnEvent> {
   readonly turn: Promise<TurnInfo>;
 }
 
+// The client imports nothing below this file, so the types of the namespaces are exported from here.
 export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/skill.ts';
 export type { NewSkill } from '../namespaces/skills/skills.ts';
 export type { ToolProblem } from '../namespaces/tools/catalog.ts';

@@ -3,27 +3,27 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { inSlices } from '../lib/event-loop.ts';
 import { parseProcessStat } from '../lib/process-identity.ts';
-import type { AgentInfo } from '../protocol/kernel-state.ts';
+import type { KernelInfo } from '../protocol/kernel-state.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { SessionRecord } from '../storage/session-record.ts';
 import { dataFolder } from './data-folders.ts';
 import { acquireStorage } from './shared-resources.ts';
 
-export interface ListAgentsOptions {
+export interface ListKernelsOptions {
   readonly dataDir?: string;
   readonly storage?: Storage | undefined;
   /** Filters by key. */
   readonly which?: (agentKey: string) => boolean;
 }
 
-export async function listAgents({ dataDir, storage: given, which }: ListAgentsOptions = {}): Promise<AgentInfo[]> {
+export async function listKernels({ dataDir, storage: given, which }: ListKernelsOptions = {}): Promise<KernelInfo[]> {
   const { resource, release } = acquireStorage(given, dataFolder(dataDir));
   try {
     const storage = await resource;
     const processes = new ProcessTable();
-    const agents: AgentInfo[] = [];
+    const agents: KernelInfo[] = [];
     for await (const record of inSlices(await storage.records.list(which && { which }))) {
-      agents.push(await describeAgent(storage, record, processes));
+      agents.push(await describeKernel(storage, record, processes));
     }
     return agents;
   } finally {
@@ -31,7 +31,7 @@ export async function listAgents({ dataDir, storage: given, which }: ListAgentsO
   }
 }
 
-async function describeAgent(storage: Storage, record: SessionRecord, processes: ProcessTable): Promise<AgentInfo> {
+async function describeKernel(storage: Storage, record: SessionRecord, processes: ProcessTable): Promise<KernelInfo> {
   const { agentKey, lastSave, executions, workspaceOf, lastUsedAt } = record;
   const held = await storage.locks.ownerOf(agentKey);
   const holder = held && { pid: held.pid, since: held.since };

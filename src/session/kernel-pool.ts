@@ -8,7 +8,7 @@ import { parseOptions } from '../protocol/parse.ts';
 import { AgentKey } from '../protocol/session-info.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folders.ts';
-import { listAgents } from './kernel-list.ts';
+import { listKernels } from './kernel-list.ts';
 import { SandboxConfig } from './sandbox-config.ts';
 import { Session } from './session.ts';
 import {
@@ -198,9 +198,9 @@ export class KernelPool implements AsyncDisposable {
   }
 
   /** The kernels of the data folder, also those of other processes. */
-  async agents(): Promise<Awaited<ReturnType<typeof listAgents>>> {
+  async kernels(): Promise<Awaited<ReturnType<typeof listKernels>>> {
     const { dataDir } = this.#defaults;
-    return await listAgents(dataDir === undefined ? {} : { dataDir });
+    return await listKernels(dataDir === undefined ? {} : { dataDir });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

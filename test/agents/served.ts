@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import type { Client } from '../../src/client/client.ts';
 import type { ClientSession } from '../../src/client/client-session.ts';
 import { connect } from '../../src/client/index.ts';
-import type { SessionWish } from '../../src/client/resources.ts';
+import type { SessionRequest } from '../../src/client/resources.ts';
 import { omitUndefined } from '../../src/lib/omit-undefined.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionDecision, PermissionRequest } from '../../src/protocol/permission.ts';
@@ -33,7 +33,7 @@ export interface Served {
   readonly session?: ServeOptions['session'];
   /** How its agent gets to the model; by the gateway where nothing is said. */
   readonly keys?: 'gateway' | 'just-in-time';
-  readonly sandbox?: SessionWish['sandbox'];
+  readonly sandbox?: SessionRequest['sandbox'];
 }
 
 /** All turns are in one session, and so in one conversation. */

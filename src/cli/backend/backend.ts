@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SOCKET_FILE } from '../../protocol/enums.ts';
-import type { AgentInfo } from '../../protocol/kernel-state.ts';
+import type { KernelInfo } from '../../protocol/kernel-state.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type {
@@ -21,7 +21,7 @@ import type {
 import type { Reach, ServerConnection } from './find-server.ts';
 
 type LocalWork = Pick<CommandContext, 'openSession'> &
-  Pick<StorageAccess, 'listAgents' | 'openNamespaces' | 'listStore' | 'openCheckpoints'>;
+  Pick<StorageAccess, 'listKernels' | 'openNamespaces' | 'listStore' | 'openCheckpoints'>;
 
 export class Backend implements LocalWork {
   readonly #here: LocalWork;
@@ -38,8 +38,8 @@ export class Backend implements LocalWork {
     return await openAt(there, options);
   }
 
-  async listAgents(place: StorageTarget) {
-    return await ((await this.server(place))?.client.agents() ?? this.#here.listAgents(place));
+  async listKernels(place: StorageTarget) {
+    return await ((await this.server(place))?.client.agents() ?? this.#here.listKernels(place));
   }
 
   async openNamespaces(options: NamespaceTarget) {
@@ -98,10 +98,10 @@ export class LocalStores {
     return await opening;
   }
 
-  async listAgents(place: StorageTarget): Promise<readonly AgentInfo[]> {
-    const { listAgents } = await import('../../session/kernel-list.ts');
+  async listKernels(place: StorageTarget): Promise<readonly KernelInfo[]> {
+    const { listKernels } = await import('../../session/kernel-list.ts');
     await this.#closeFilesAtEnd();
-    return await listAgents({ dataDir: place.dataDir, storage: await this.redis(place.redis) });
+    return await listKernels({ dataDir: place.dataDir, storage: await this.redis(place.redis) });
   }
 
   async openCheckpoints({

@@ -1,6 +1,6 @@
 /** Sessions, namespaces and checkpoints at a server, for commands. */
 
-import type { ClientSession, SessionInfo, SessionWish, UseOptions } from '../../client/index.ts';
+import type { ClientSession, SessionInfo, SessionRequest, UseOptions } from '../../client/index.ts';
 import { resolveExecutor } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DepsApi, NamespacesApi } from '../../session/api.ts';
@@ -223,7 +223,7 @@ function rejectServerOnlyFlags({ typed = [] }: NamespaceTarget, { where, sameMac
 }
 
 /** For a session that is made: with what variables say, too. */
-function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionWish {
+function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionRequest {
   const { cwd, executor, image, sandbox, limits, undo, allowRuntimeDeps } = options;
   return {
     ...(cwd === undefined ? {} : { cwd }),

@@ -1,7 +1,7 @@
 /** `cella ps`: all kernels, live and hibernated. */
 
 import { readStorageKey } from '../../protocol/enums.ts';
-import type { AgentInfo } from '../../protocol/kernel-state.ts';
+import type { KernelInfo } from '../../protocol/kernel-state.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { type Column, formatTable } from '../command-output.ts';
 import type { CommandContext, StorageAccess, StorageTarget } from '../context.ts';
@@ -40,7 +40,7 @@ export async function ps(
   context: CommandContext & StorageAccess,
 ): Promise<number> {
   const { terminal } = context;
-  const agents = await context.listAgents(place);
+  const agents = await context.listKernels(place);
   if (json) {
     const { dataDir, redis, server } = place;
     const where = server ? { url: server.url } : { dataDir, ...(redis ? { redis: describeTarget(place) } : {}) };
@@ -58,7 +58,7 @@ export async function ps(
 }
 
 /** The storage of a server has the kernels of its users too: they are shown with the user's own key. */
-function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, executions, workspaceOf }: AgentInfo) {
+function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, executions, workspaceOf }: KernelInfo) {
   const known = readStorageKey(agentKey);
   return [
     known.agentKey,
@@ -81,7 +81,7 @@ interface Where {
 
 /** A kernel that never ran anything has nothing to lose. */
 export async function hasAgent({ agentKey, place }: Where, stores: StorageAccess): Promise<boolean> {
-  const agent = (await stores.listAgents(place)).find((each) => each.agentKey === agentKey);
+  const agent = (await stores.listKernels(place)).find((each) => each.agentKey === agentKey);
   return agent !== undefined && (agent.executions > 0 || agent.lastSave !== undefined);
 }
 

@@ -2,12 +2,12 @@
 
 import { z } from 'zod';
 import {
-  AgentInfo,
   Checkpoint,
   Completeness,
   Completion,
   HistoryEntry,
   Inspection,
+  KernelInfo,
   Restored,
   Variable,
 } from '../kernel-state.ts';
@@ -67,7 +67,7 @@ export const sessionRoutes = {
   listKernels: route('GET /v1/agents', 'Sessions', {
     auth: user('view'),
     summary: 'Your agents and what is kept of them, those without a session too',
-    response: z.object({ agents: z.array(AgentInfo).readonly() }),
+    response: z.object({ agents: z.array(KernelInfo).readonly() }),
   }),
 
   getSession: route('GET /v1/sessions/{id}', 'Sessions', {

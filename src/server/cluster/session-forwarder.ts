@@ -10,7 +10,7 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/access-control.ts';
 import { abortConnection, clientAddress, pathOf, type RequestContext } from '../http/request-context.ts';
 import { ownedElsewhere } from '../sessions/session-lock.ts';
-import type { SessionManager } from '../sessions/session-types.ts';
+import type { SessionManager } from '../sessions/session-manager.ts';
 import { FORWARD_HEADER } from './forward-mark.ts';
 import {
   endToEndHeaders,

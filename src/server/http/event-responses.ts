@@ -7,7 +7,7 @@ import type { DepsLine } from '../../protocol/namespace-models.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/authorization.ts';
 import { drainingError } from '../request-errors.ts';
-import type { ServerSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, toCellaError } from './error-response.ts';
 import { abortConnection, type RequestContext } from './request-context.ts';
 import type { Reauthorize } from './router.ts';

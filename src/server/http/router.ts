@@ -19,7 +19,7 @@ import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import { jsonText } from '../json-pieces.ts';
 import { drainingError } from '../request-errors.ts';
 import { ByteBudget, type ByteReservation } from '../request-limits.ts';
-import type { SessionManager } from '../sessions/session-types.ts';
+import type { SessionManager } from '../sessions/session-manager.ts';
 import { authenticate } from './authenticate.ts';
 import { readJson } from './bodies.ts';
 import { invalidRequest } from './error-response.ts';

@@ -14,7 +14,7 @@ import type { AgentMetrics, HttpMetrics } from '../metrics.ts';
 import type { KernelQuota } from '../quotas/kernel-quota.ts';
 import type { StorageQuota } from '../quotas/storage-quota.ts';
 import type { ByteReservation, Followers } from '../request-limits.ts';
-import type { SessionManager } from '../sessions/session-types.ts';
+import type { SessionManager } from '../sessions/session-manager.ts';
 import type { StorageProbe } from '../storage-probe.ts';
 import type { AgentProfiles } from '../turns/agent-profiles.ts';
 import type { RequestAudit } from './request-audit.ts';

@@ -16,7 +16,7 @@ import type { Logger } from '../logger.ts';
 import type { Responder } from '../permissions/session-permissions.ts';
 import { admitExecution } from '../quotas/admission.ts';
 import { drainingError } from '../request-errors.ts';
-import type { ServerSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import { admitRequest, type Reauthorize } from './router.ts';
 import type { ServerContext } from './server-context.ts';

@@ -10,7 +10,7 @@ import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { CloseCode, MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/socket-frames.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
 import type { Logger } from '../logger.ts';
-import type { ServerSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import type { Reauthorize } from './router.ts';
 import type { ServerContext } from './server-context.ts';

@@ -3,7 +3,7 @@
 import { KeyedSerialQueue } from '../../lib/serial-queue.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
-import type { SessionManager } from '../sessions/session-types.ts';
+import type { SessionManager } from '../sessions/session-manager.ts';
 
 /** How long an admitted kernel counts before it is seen to be live. */
 const STARTING_MS = 30_000;

@@ -47,7 +47,7 @@ export class RunnerPool implements AsyncDisposable {
   }
 
   readonly run: RunTurn = async (turn) => {
-    const spec = await turn.session.tenant();
+    const spec = await turn.session.runnerSpec();
     const held = await this.#take(spec, turn);
     try {
       return await this.#perform(held, turn);

@@ -22,9 +22,9 @@ export class LoggedSession implements api.SessionApi {
   readonly #session: Session;
   readonly #server: ServerSession;
 
-  constructor(session: Session, hosted: ServerSession) {
+  constructor(session: Session, server: ServerSession) {
     this.#session = session;
-    this.#server = hosted;
+    this.#server = server;
   }
 
   get agentKey(): string {

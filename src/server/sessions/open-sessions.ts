@@ -66,11 +66,11 @@ export class OpenSessions {
   /** Closes sessions that were not used in this time, and that have no kernel, no reader and no work. */
   async closeUnused(afterMs: number): Promise<void> {
     for await (const [id, opening] of inSlices([...this.#open])) {
-      const hosted = this.#isOld(id, afterMs) ? await opening.catch(() => undefined) : undefined; // its callers get the error
+      const session = this.#isOld(id, afterMs) ? await opening.catch(() => undefined) : undefined; // its callers get the error
       // No await until it is out of the map: a caller who asks now opens it again, after it is closed.
-      if (!hosted?.isUnused || !this.#isOld(id, afterMs) || this.#open.get(id) !== opening || this.#stopped) continue;
+      if (!session?.isUnused || !this.#isOld(id, afterMs) || this.#open.get(id) !== opening || this.#stopped) continue;
       this.remove(id);
-      const closing = hosted.close(closedAsUnused()).catch(() => {}); // storage fails: its lock expires
+      const closing = session.close(closedAsUnused()).catch(() => {}); // storage fails: its lock expires
       this.#closing.set(id, closing);
       await closing;
       this.#closing.delete(id);

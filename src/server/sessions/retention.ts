@@ -122,7 +122,7 @@ export class RetentionTimer {
       if (this.#ended) return;
       await giveWay();
       // If storage fails, the next round tries again.
-      const retained = opening.then((hosted) => hosted.applyRetention()).catch(() => {});
+      const retained = opening.then((session) => session.applyRetention()).catch(() => {});
       // A session with long-running code is trimmed after it; this round does not wait for that.
       const patience = new AbortController();
       await Promise.race([retained, delay(SESSION_WAIT_MS, undefined, patience).catch(() => {})]); // it was trimmed first

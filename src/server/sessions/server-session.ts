@@ -2,7 +2,7 @@
 
 import type { FilesRoot } from '../../environments/files/session-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AgentInfo, HistoryEntry } from '../../protocol/kernel-state.ts';
+import type { HistoryEntry, KernelInfo } from '../../protocol/kernel-state.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/session-events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/session-info.ts';
 import type { SessionApi } from '../../session/api.ts';
@@ -286,7 +286,7 @@ export class ServerSession {
   }
 
   /** What a runner for its agent is made from. Starts no kernel. */
-  async tenant(): Promise<RunnerSpec> {
+  async runnerSpec(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
     const made = await runnerSpecOf(this.#services, this.#definition, await this.info());
     const tellDenied: RunnerSpec['tellDenied'] = (attempt, turn) => {
@@ -310,7 +310,7 @@ export class ServerSession {
   }
 
   /** What storage may not know of its kernel yet; undefined if it has had none since the server started. */
-  async kernelState(): Promise<(Pick<AgentInfo, 'state' | 'executions'> & { readonly key: string }) | undefined> {
+  async kernelState(): Promise<(Pick<KernelInfo, 'state' | 'executions'> & { readonly key: string }) | undefined> {
     const { key, isLive, session } = this.#lease;
     if (!session) return undefined;
     const cells = await session.history();

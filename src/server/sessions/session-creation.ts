@@ -63,9 +63,9 @@ export class SessionCreation {
     for (;;) {
       const there = await this.#add(definition);
       if (!there) {
-        const hosted = await open.get(definition.id);
-        await hosted.logStateChange('created', { by: ownerId });
-        return { session: await hosted.info(), created: true };
+        const opened = await open.get(definition.id);
+        await opened.logStateChange('created', { by: ownerId });
+        return { session: await opened.info(), created: true };
       }
       if (there.life === 'present') {
         checkSameSettings(there, definition, wanted);
@@ -95,17 +95,17 @@ export class SessionCreation {
     try {
       // After the fork is stored: see SessionDeletion.
       await definitions.get(id);
-      const hosted = await open.openNew(definition);
-      await parent.forkInto(hosted, from);
+      const fork = await open.openNew(definition);
+      await parent.forkInto(fork, from);
       // Before it can be found: confirming it moves this kernel out of the parent's sandbox.
-      await hosted.session();
-      const { documents } = hosted.storage;
-      await hosted.applyDefinition(() =>
-        definitions.update(hosted.id, (made) => ({ ...made, life: 'present' }), documents),
+      await fork.session();
+      const { documents } = fork.storage;
+      await fork.applyDefinition(() =>
+        definitions.update(fork.id, (made) => ({ ...made, life: 'present' }), documents),
       );
-      await hosted.logStateChange('created', { subject: id, by: ownerId });
-      await parent.logStateChange('forked', { subject: hosted.id, by: ownerId });
-      return hosted;
+      await fork.logStateChange('created', { subject: id, by: ownerId });
+      await parent.logStateChange('forked', { subject: fork.id, by: ownerId });
+      return fork;
     } catch (error) {
       await deletions.erase(definition);
       throw error;

@@ -71,8 +71,8 @@ export class SessionDeletion {
 
   async #erase(definition: SessionDefinition): Promise<void> {
     await this.#checkStillUnshared(definition);
-    const hosted = await this.#open.find(definition.id);
-    await hosted?.destroy();
+    const session = await this.#open.find(definition.id);
+    await session?.destroy();
     this.#open.remove(definition.id);
     await deleteSessionData(this.#services, definition);
     await this.#services.agents?.deleteSessionData(definition.id);

@@ -2,10 +2,10 @@
 
 import type { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
-import type { AgentInfo } from '../../protocol/kernel-state.ts';
+import type { KernelInfo } from '../../protocol/kernel-state.ts';
 import { parseOptions } from '../../protocol/parse.ts';
 import { type SessionInfo, type SessionPage, SessionQuery } from '../../protocol/session-info.ts';
-import { listAgents } from '../../session/kernel-list.ts';
+import { listKernels } from '../../session/kernel-list.ts';
 import { agentKeyIn } from '../ids.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';
@@ -59,9 +59,9 @@ export class SessionListing {
     const ids = new Set([...this.#open.ids, ...(others?.keys() ?? []), ...named]);
     const live: SessionInfo[] = [];
     for await (const id of inSlices(ids)) {
-      const hosted = await this.#open.find(id);
-      if (hosted && hosted.definition.ownerId !== ownerId) continue;
-      const definition = hosted?.definition ?? (await this.#definitions.get(id).catch(() => undefined)); // deleted meanwhile
+      const session = await this.#open.find(id);
+      if (session && session.definition.ownerId !== ownerId) continue;
+      const definition = session?.definition ?? (await this.#definitions.get(id).catch(() => undefined)); // deleted meanwhile
       if (definition?.ownerId === ownerId) live.push(await this.describe(definition, others?.get(id)));
     }
     return live;
@@ -77,8 +77,8 @@ export class SessionListing {
 
   /** `state`: as another server reports it. */
   async describe(definition: SessionDefinition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
-    const hosted = await this.#open.find(definition.id);
-    return toSessionInfo(definition, hosted ?? { state, queued: 0 });
+    const session = await this.#open.find(definition.id);
+    return toSessionInfo(definition, session ?? { state, queued: 0 });
   }
 
   /** Reads only those of one user, or those that one viewer may see, if that is known. */
@@ -116,13 +116,13 @@ export async function listUserKernels(
   { storage, dataDir }: SessionServices,
   ownerId: string,
   open: readonly ServerSession[],
-): Promise<AgentInfo[]> {
+): Promise<KernelInfo[]> {
   const mine = (key: string) => agentKeyIn(ownerId, key) !== undefined;
-  const stored = await listAgents({ dataDir, storage, which: mine });
+  const stored = await listKernels({ dataDir, storage, which: mine });
   const agents = new Map(stored.map((agent) => [agent.agentKey, agent]));
-  for (const hosted of open) {
-    if (hosted.definition.ownerId !== ownerId) continue;
-    const now = await hosted.kernelState();
+  for (const session of open) {
+    if (session.definition.ownerId !== ownerId) continue;
+    const now = await session.kernelState();
     // A session that was never used has no record yet.
     if (!now || (now.executions === 0 && !agents.has(now.key))) continue;
     const { key, state, executions } = now;
@@ -136,10 +136,10 @@ export async function listUserKernels(
   }));
 }
 
-type StoredKernel = Omit<AgentInfo, 'state' | 'executions'>;
+type StoredKernel = Omit<KernelInfo, 'state' | 'executions'>;
 
 /** A hibernated kernel has none. */
-function withoutProcess({ pid, memoryBytes, ...known }: StoredKernel, state: AgentInfo['state']): StoredKernel {
+function withoutProcess({ pid, memoryBytes, ...known }: StoredKernel, state: KernelInfo['state']): StoredKernel {
   if (state === 'hibernated') return known;
   return { ...known, ...(pid === undefined ? {} : { pid }), ...(memoryBytes === undefined ? {} : { memoryBytes }) };
 }

@@ -38,8 +38,8 @@ test('a session whose lock was in doubt while it was opened is there again when 
   const doubted = await host.open(session.id);
   await expect(doubted.workspace()).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
   taken.at(-1)?.setState('held');
-  const hosted = await host.open(session.id);
-  expect(await hosted.history()).toEqual([]);
+  const reopened = await host.open(session.id);
+  expect(await reopened.history()).toEqual([]);
   expect(taken).toHaveLength(1);
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { removeDiscarded } from '../../environments/files/remove-tree.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AgentInfo } from '../../protocol/kernel-state.ts';
+import type { KernelInfo } from '../../protocol/kernel-state.ts';
 import type {
   NewFork,
   NewSession,
@@ -83,7 +83,7 @@ export class SessionManager implements AsyncDisposable {
         onProgress: (text) =>
           void this.#open
             .get(definition.id)
-            .then((hosted) => hosted.recordProgress(text))
+            .then((session) => session.recordProgress(text))
             .catch(() => {}), // it is being deleted
         admitCall: async () => (await this.#open.get(definition.id)).requireConfirmed(),
         onRefused: (refusal) => this.#services.refused(definition, refusal),
@@ -113,11 +113,11 @@ export class SessionManager implements AsyncDisposable {
 
   /** Finishes in the background what the previous server left unfinished. */
   static async open(options: SessionManagerOptions): Promise<SessionManager> {
-    const host = new SessionManager(options);
+    const manager = new SessionManager(options);
     // In the background: leftovers must not delay the start of the server.
-    host.#clearing = host.#clearLeftovers();
-    host.#retentionTimer.start();
-    return host;
+    manager.#clearing = manager.#clearLeftovers();
+    manager.#retentionTimer.start();
+    return manager;
   }
 
   /** Returns the user's session of this key if it exists with the same options; throws `SESSION_CONFLICT` if they differ. */
@@ -163,14 +163,14 @@ export class SessionManager implements AsyncDisposable {
 
   async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
-    const hosted = await this.#open.get(id);
+    const session = await this.#open.get(id);
     const apply = (there: SessionDefinition) => {
       if (there.life !== 'present') throw sessionNotFound(id);
       return applyChange(there, change);
     };
-    await hosted.applyDefinition(() => this.#definitions.update(id, apply, hosted.storage.documents));
-    await hosted.logStateChange('updated', { by });
-    return await hosted.info();
+    await session.applyDefinition(() => this.#definitions.update(id, apply, session.storage.documents));
+    await session.logStateChange('updated', { by });
+    return await session.info();
   }
 
   /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and last the session. */
@@ -187,18 +187,18 @@ export class SessionManager implements AsyncDisposable {
   async confirm(id: string, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
     const { unconfirmed } = await this.#definitions.get(id);
-    const hosted = await this.#open.get(id);
-    if (!unconfirmed) return await hosted.info();
+    const session = await this.#open.get(id);
+    if (!unconfirmed) return await session.info();
     // It leaves the sandbox that it shares with its parent, whose code could change its kernel there.
-    await hosted.leaveSharedEnvironment();
+    await session.leaveSharedEnvironment();
     const confirmed = ({ unconfirmed: _, ...there }: SessionDefinition): SessionDefinition => ({
       ...there,
       updatedAt: Date.now(),
     });
-    await hosted.applyDefinition(() => this.#definitions.update(id, confirmed, hosted.storage.documents));
-    await hosted.refreshPackages().catch(() => {}); // it is confirmed; its next kernel has them
-    await hosted.logStateChange('confirmed', { by });
-    return await hosted.info();
+    await session.applyDefinition(() => this.#definitions.update(id, confirmed, session.storage.documents));
+    await session.refreshPackages().catch(() => {}); // it is confirmed; its next kernel has them
+    await session.logStateChange('confirmed', { by });
+    return await session.info();
   }
 
   /** Deletes skills, artifacts and deps of a user whose sessions are deleted. Those of `local` stay: they are the operator's. */
@@ -221,8 +221,8 @@ export class SessionManager implements AsyncDisposable {
 
   /** Tools, skills, artifacts and packages of a user, through the session if it is open. Starts no kernel. */
   async namespaces(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
-    const hosted = await this.#open.find(sessionId);
-    return hosted?.namespaces ?? (await this.#namespaces.of(ownerId));
+    const session = await this.#open.find(sessionId);
+    return session?.namespaces ?? (await this.#namespaces.of(ownerId));
   }
 
   /** The other server that owns it, by the id of its locks. Undefined if this server owns it, or none does. */
@@ -245,10 +245,10 @@ export class SessionManager implements AsyncDisposable {
    */
   async drain(graceMs: number): Promise<void> {
     this.#stopping = true;
-    const hosted = await this.#open.all();
+    const sessions = await this.#open.all();
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
-    await Promise.race([late, Promise.allSettled([...hosted.map((one) => one.idle()), ...this.#creations.pending])]);
+    await Promise.race([late, Promise.allSettled([...sessions.map((one) => one.idle()), ...this.#creations.pending])]);
     clearTimeout(timer);
     await this.#close();
   }
@@ -283,14 +283,14 @@ export class SessionManager implements AsyncDisposable {
   }
 
   /** The kernels of this user, also those without a session. */
-  async agents(ownerId: string): Promise<readonly AgentInfo[]> {
+  async kernels(ownerId: string): Promise<readonly KernelInfo[]> {
     return await listUserKernels(this.#services, ownerId, await this.#open.all());
   }
 
   /** Makes the live kernels of this user use the packages as they are configured now. */
   async refreshPackages(ownerId: string): Promise<void> {
     const mine = (await this.#open.all()).filter(({ definition }) => definition.ownerId === ownerId);
-    await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them
+    await Promise.all(mine.map((session) => session.refreshPackages().catch(() => {}))); // the next kernel has them
   }
 
   async #close(): Promise<void> {
@@ -303,13 +303,13 @@ export class SessionManager implements AsyncDisposable {
     clearTimeout(this.#again);
     await Promise.race([this.#clearing, delay(LONGEST_CLEARING_MS, undefined, { ref: false })]);
     await this.#retentionTimer.stop();
-    const hosted = await this.#open.all();
-    const outcomes = await Promise.allSettled(hosted.map((one) => one.close()));
+    const sessions = await this.#open.all();
+    const outcomes = await Promise.allSettled(sessions.map((one) => one.close()));
     await this.#namespaces[Symbol.asyncDispose]();
     await this.#services.pool.shutdown();
     // Failed creations are removed while storage is still open.
     await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);
-    const failed = hosted.filter((_one, at) => outcomes[at]?.status === 'rejected');
+    const failed = sessions.filter((_one, at) => outcomes[at]?.status === 'rejected');
     const reason = outcomes.find((outcome) => outcome.status === 'rejected')?.reason;
     if (failed.length > 0) throw notSaved(failed, reason);
   }

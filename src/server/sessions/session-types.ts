@@ -5,9 +5,6 @@ import type { ExecutionResult } from '../../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../../protocol/session-info.ts';
 import type { PoolMetrics } from '../../session/kernel-pool.ts';
 
-export type { ServerSession } from './server-session.ts';
-export type { SessionManager } from './session-manager.ts';
-
 /** A user who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {
   readonly userId: string;

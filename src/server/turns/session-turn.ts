@@ -8,12 +8,12 @@ import type { PermissionRequest } from '../../protocol/permission.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentFailure, AgentName, PromptFields, TurnInfo, TurnResult } from '../../protocol/turn.ts';
 import type { AskedResolution } from '../permissions/session-permissions.ts';
-import type { ServerSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/server-session.ts';
 import type { PromptRequest } from './session-turns.ts';
 
 /** A turn as its runner gets it. */
 export interface RunnerTurn extends Readonly<PromptFields> {
-  readonly session: Pick<ServerSession, 'id' | 'tenant'>;
+  readonly session: Pick<ServerSession, 'id' | 'runnerSpec'>;
   readonly info: SessionInfo;
   readonly id: string;
   readonly userId: string;

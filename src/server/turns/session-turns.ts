@@ -16,7 +16,7 @@ import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../ids.ts';
 import { drainingError } from '../request-errors.ts';
 import { fingerprint, type IdempotencyStore, IdempotentRequests } from '../sessions/idempotency.ts';
-import type { ServerSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/server-session.ts';
 import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn } from './session-turn.ts';
 import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
 import { truncate } from './turn-recorder.ts';
@@ -70,7 +70,7 @@ export interface TurnRunner {
   /** Rejects if a turn could only fail: unknown agent, program not installed, no credential of this user. */
   checkCanRun(options: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
   /** Starts a runner for the next turn if there is room, without waiting. True if one runs or starts. */
-  prestart(session: Pick<ServerSession, 'tenant'>, agent: AgentName): Promise<boolean>;
+  prestart(session: Pick<ServerSession, 'runnerSpec'>, agent: AgentName): Promise<boolean>;
   /** Stops the runner of a closed session. */
   stop(session: string, why: string): Promise<void>;
   /** Deletes what is kept of the agents of a deleted session. */

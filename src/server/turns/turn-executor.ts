@@ -5,7 +5,7 @@ import type { TurnInfo, TurnResult, TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import type { SessionPermissions } from '../permissions/session-permissions.ts';
-import type { ServerSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/server-session.ts';
 import { finalResult, noAgentsError, resultOfFailure, type SessionTurn } from './session-turn.ts';
 import type { TurnRunner } from './session-turns.ts';
 import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';

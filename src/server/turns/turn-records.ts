@@ -7,7 +7,7 @@ import { isTurnOver, TurnInfo } from '../../protocol/turn.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore, TranscriptStore } from '../../storage/contract.ts';
 import type { LogState } from '../events/session-log.ts';
-import type { ServerSession } from '../sessions/session-types.ts';
+import type { ServerSession } from '../sessions/server-session.ts';
 import { interrupted, toAgentFailure } from './session-turn.ts';
 import type { TurnPage } from './session-turns.ts';
 

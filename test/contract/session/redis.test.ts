@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { listAgents, RedisStorage } from '../../../src/index.ts';
+import { listKernels, RedisStorage } from '../../../src/index.ts';
 import { openSession, scratchFolder } from '../../support/kernels/session.ts';
 import { newStorage } from '../../support/namespaces/namespaces.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
@@ -31,7 +31,7 @@ describe('a session in Redis', () => {
     expect(JSON.parse(stdout)).toEqual({ repr: '84', restored: expect.arrayContaining(['x', 'twice']) });
     const again = await openSession({ storage, agentKey: 'traveller' });
     expect(await again.run('x')).toMatchObject({ value: 42, woken: { lost: [] } });
-    expect(await listAgents({ storage })).toMatchObject([{ agentKey: 'traveller', state: 'live' }]);
+    expect(await listKernels({ storage })).toMatchObject([{ agentKey: 'traveller', state: 'live' }]);
   });
 
   it('has one holder, wherever it is opened', async () => {

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { checkMode } from '../../../src/environments/execution-environment.ts';
 import type { PermissionRequest } from '../../../src/protocol/permission.ts';
 import type { PermissionAsker } from '../../../src/server/permissions/session-permissions.ts';
-import type { ServerSession } from '../../../src/server/sessions/session-types.ts';
+import type { ServerSession } from '../../../src/server/sessions/server-session.ts';
 import { Child } from '../../faults/storage/child-processes.ts';
 import { logged, newPlace, next, openHost, openHosted, useRedis } from '../sessions/session-hosts.ts';
 

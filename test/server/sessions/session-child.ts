@@ -1,8 +1,8 @@
 /** A process that hosts sessions at work and comes to a bad end: it tells, line by line, what it has seen of them. */
 
 import { writeFileSync } from 'node:fs';
+import type { ServerSession } from '../../../src/server/sessions/server-session.ts';
 import { SessionManager } from '../../../src/server/sessions/session-manager.ts';
-import type { ServerSession } from '../../../src/server/sessions/session-types.ts';
 import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
 import { execute } from '../../support/servers/executions.ts';
 

@@ -49,7 +49,7 @@ export async function runHere(words: readonly string[], dataDir: string, options
       const storage = await stores.redis(redis);
       return await Session.open({ ...rest, ...(storage ? { storage } : {}) });
     },
-    listAgents: (place) => stores.listAgents(place),
+    listKernels: (place) => stores.listKernels(place),
     openNamespaces: (place) => stores.openNamespaces(place),
     listStore: (place) => stores.list(place),
     openCheckpoints: (where) => stores.openCheckpoints(where),
@@ -61,7 +61,7 @@ export async function runHere(words: readonly string[], dataDir: string, options
     version: '0',
     defaults: environment,
     openSession: (place) => doors.openSession(place),
-    listAgents: (place) => doors.listAgents(place),
+    listKernels: (place) => doors.listKernels(place),
     openCheckpoints: (where) => doors.openCheckpoints(where),
     openNamespaces: (place) => doors.openNamespaces(place),
     listStore: (place) => doors.listStore(place),

@@ -27,7 +27,7 @@ export async function runCella(
     version: '0',
     defaults: readProcessConfig(env),
     openSession: never,
-    listAgents: never,
+    listKernels: never,
     openCheckpoints: never,
     openNamespaces: never,
     listStore: never,

@@ -5,7 +5,7 @@ import type { RouteAudit } from '../../../protocol/api/route.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import type { FeedItem } from '../../../protocol/session-events.ts';
 import { matchesFilter } from '../../events/event-stream.ts';
-import type { ServerSession } from '../../sessions/session-types.ts';
+import type { ServerSession } from '../../sessions/server-session.ts';
 import { downloadResponse } from '../bodies.ts';
 import { negotiateFormat, streamEvents } from '../event-responses.ts';
 import { abortConnection } from '../request-context.ts';

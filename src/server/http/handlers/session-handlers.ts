@@ -35,7 +35,7 @@ export function sessionHandlers({ host, access, kernels, membersMay }: ServerCon
     },
 
     listKernels: async ({ principal }) => {
-      return { agents: await host.agents(principal.userId) };
+      return { agents: await host.kernels(principal.userId) };
     },
 
     getSession: async ({ info }) => info,
