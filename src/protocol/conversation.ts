@@ -7,9 +7,9 @@ import { z } from 'zod';
 import { AgentLogEvent, ItemKind, PermissionOutcome } from './agent-events.ts';
 import { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } from './turn.ts';
 
-type EventOf<Type extends AgentLogEvent['type']> = Extract<AgentLogEvent, { type: Type }>;
+type LogEventOf<Type extends AgentLogEvent['type']> = Extract<AgentLogEvent, { type: Type }>;
 
-type ItemStatus = 'running' | EventOf<'item_completed'>['status'];
+type ItemStatus = 'running' | LogEventOf<'item_completed'>['status'];
 
 interface ConversationItem {
   readonly id: string;
@@ -51,16 +51,16 @@ interface ConversationPermission {
   readonly pattern?: string | undefined;
   readonly expiresAt?: number | undefined;
   /** Set if it is a question, which is answered with a text. */
-  readonly question?: Pick<EventOf<'question'>, 'text' | 'options'> | undefined;
+  readonly question?: Pick<LogEventOf<'question'>, 'text' | 'options'> | undefined;
   readonly outcome: 'pending' | PermissionOutcome;
-  readonly scope?: EventOf<'permission_resolved'>['scope'];
+  readonly scope?: LogEventOf<'permission_resolved'>['scope'];
   readonly reason?: string | undefined;
   readonly by?: string | undefined;
 }
 
 interface ConversationFile {
   readonly path: string;
-  readonly change: EventOf<'file_changed'>['change'];
+  readonly change: LogEventOf<'file_changed'>['change'];
 }
 
 export interface ConversationState {
@@ -70,12 +70,12 @@ export interface ConversationState {
   readonly conversation?: string | undefined;
   readonly turns: readonly ConversationTurn[];
   /** The latest one. */
-  readonly plan: EventOf<'plan'>['entries'];
+  readonly plan: LogEventOf<'plan'>['entries'];
   /** What agents have changed, by path. */
   readonly files: readonly ConversationFile[];
   readonly permissions: readonly ConversationPermission[];
   /** Attempts to reach hosts that the policy does not list. */
-  readonly denied: readonly Pick<EventOf<'network_denied'>, 'host' | 'port' | 'reason'>[];
+  readonly denied: readonly Pick<LogEventOf<'network_denied'>, 'host' | 'port' | 'reason'>[];
   /** Of all turns. */
   readonly usage: Omit<TokenUsage, 'model'>;
 }

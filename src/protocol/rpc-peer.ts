@@ -231,7 +231,7 @@ export interface IncomingPort {
   sendError(id: RpcId | null, error: WireError): Promise<void>;
 }
 
-type Request = Extract<RpcMessage, { kind: 'request' }>;
+type IncomingRequest = Extract<RpcMessage, { kind: 'request' }>;
 type Handler = (params: unknown, context: CallContext) => Promise<unknown>;
 
 /** Says that the caller no longer waits for a call. */
@@ -279,7 +279,7 @@ export class IncomingCalls {
   }
 
   /** Returns a promise if the call is refused; it resolves when the refusal is written. Otherwise the handler was called. */
-  begin(request: Request): Promise<void> | undefined {
+  begin(request: IncomingRequest): Promise<void> | undefined {
     const { id, method } = request;
     const handler = this.#handlers.get(method);
     if (!handler) {
@@ -303,7 +303,7 @@ export class IncomingCalls {
     for (const work of this.#working.values()) work.abort();
   }
 
-  async #work({ id, method, params }: Request, handler: Handler): Promise<void> {
+  async #work({ id, method, params }: IncomingRequest, handler: Handler): Promise<void> {
     const abort = new AbortController();
     this.#working.set(id, abort);
     try {

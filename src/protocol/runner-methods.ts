@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { AgentEvent } from './agent-events.ts';
 import { AgentProfile } from './agent-profile.ts';
-import { providers } from './enums.ts';
+import { keyModes, providers } from './enums.ts';
 import { PermissionRequest, Resolution } from './permission.ts';
 import type { RpcMethod, RpcNotification } from './rpc-message.ts';
 import {
@@ -28,10 +28,6 @@ export const RunnerSessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
 export const Environment = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string());
 /** Random; valid only for one session and turn, and until the turn has ended. */
 export const SessionToken = z.string().regex(/^cst_[0-9A-Za-z_-]{1,200}$/);
-
-/** `gateway`: the agent never holds a key. `just-in-time`: the runner asks for it and gives it to the agent's process. */
-export const KeyMode = z.enum(['gateway', 'just-in-time']);
-export type KeyMode = z.infer<typeof KeyMode>;
 
 /** In every call of a runner: the turn that it speaks for. The server trusts only the token. */
 export const TurnClaim = z.object({ session_token: SessionToken, session_id: RunnerSessionId, turn_id: TurnId });
@@ -70,7 +66,8 @@ export const Hello = {
     protocol_version: z.int(),
     session_id: RunnerSessionId,
     runner_id: z.string().min(1).max(200),
-    key_mode: KeyMode,
+    /** `gateway`: the agent never holds a key. `just-in-time`: the runner asks for it and gives it to the agent's process. */
+    key_mode: z.enum(keyModes),
     /** The socket of the gateway and the session's MCP server, as the runner sees it. */
     gateway_socket: absolutePath.optional(),
     /** Loaded now, so that the first prompt starts at once. */

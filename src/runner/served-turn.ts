@@ -3,6 +3,7 @@
 import type { z } from 'zod';
 import type { AgentAdapter, AgentSetup, ModelAccess } from '../agents/agent-adapter.ts';
 import type { AgentEvent } from '../protocol/agent-events.ts';
+import type { KeyMode } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
 import type { RpcPeer } from '../protocol/rpc-peer.ts';
@@ -11,7 +12,6 @@ import {
   type ExecutePrompt,
   GetApiKey,
   GetExecutionContext,
-  type KeyMode,
   type PermissionResolved,
   ReportCompletion,
   ReportMessage,

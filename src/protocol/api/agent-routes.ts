@@ -10,12 +10,10 @@ import {
   AgentName,
   CodingAgent,
   DayUsage,
-  ModelName,
   ModelUsage,
   PermissionId,
-  PermissionMode,
   Prompted,
-  ToolNames,
+  PromptFields,
   Transcript,
   TurnId,
   TurnInfo,
@@ -23,22 +21,20 @@ import {
 import { Idempotent } from './execution-routes.ts';
 import { queryInt, route, session, user } from './route.ts';
 
-/** Escaped, even the worst text of this length fits into one message of the executor protocol. */
+/** Even if every character is escaped, it fits into one message of the runner protocol. */
 const MOST_PROMPT = 1_300_000;
 
-export const promptFields = {
-  prompt: z.string().min(1).max(MOST_PROMPT),
+const { prompt, mode, model, tools } = PromptFields.shape;
+
+const PromptBody = z.strictObject({
+  prompt: prompt.min(1).max(MOST_PROMPT),
   agent: AgentName.optional().meta({ description: 'That of the turn before, else claude.' }),
-  mode: PermissionMode.optional().meta({ description: '`ask` where nothing is said.' }),
-  model: ModelName.optional(),
-  tools: ToolNames.optional().meta({ description: 'Those of the agent’s own tools that it may use; without it, all.' }),
+  mode: mode.optional().meta({ description: '`ask` where nothing is said.' }),
+  model,
+  tools: tools.meta({ description: 'Those of the agent’s own tools that it may use; without it, all.' }),
   timeoutMs: milliseconds.optional().meta({ description: 'Of the turn, once it runs; 0 means no limit.' }),
   onBusy: z.enum(['queue', 'refuse']).optional().meta({ description: '`refuse`: 409 where another turn runs.' }),
   profile: ProfileName.optional().meta({ description: 'The name of a profile of yours.' }),
-};
-
-const PromptBody = z.strictObject({
-  ...promptFields,
   wait: z
     .boolean()
     .optional()

@@ -248,7 +248,7 @@ interface StartedRunner {
   readonly stack: AsyncDisposableStack;
 }
 
-interface StartOptions {
+interface RunnerStartOptions {
   readonly id: string;
   readonly spec: RunnerSpec;
   /** Loaded ahead of the first prompt. */
@@ -258,7 +258,7 @@ interface StartOptions {
   readonly turn: () => string | undefined;
 }
 
-async function startRunner({ id, spec, agent, parts, turn }: StartOptions): Promise<StartedRunner> {
+async function startRunner({ id, spec, agent, parts, turn }: RunnerStartOptions): Promise<StartedRunner> {
   await using stack = new AsyncDisposableStack();
   const { settings, tokens, sockets, mcp, keyFor, log } = parts;
   const session = spec.info.id;

@@ -55,7 +55,7 @@ test('a transcript is put together from its parts, and may be empty or not there
   expect(await readWholeTranscript('talk', async () => ({ found: false, text: 'x', parts: 3 }))).toBeUndefined();
 });
 
-test('an executor that goes on without end is not listened to', async () => {
+test('a runner that goes on without end is not listened to', async () => {
   const empty = async () => ({ found: true, text: '', parts: 1000 });
   await expect(readWholeTranscript('talk', empty)).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
   const dripping = async () => ({ found: true, text: 'x', parts: Number.MAX_SAFE_INTEGER });

@@ -21,7 +21,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect(await access.sessionTokens.check(token, binding)).toEqual({ ...binding, userId: principal.userId });
   });
 
-  it('an executor that forges another session’s id is refused, and told so', async () => {
+  it('a runner that forges another session’s id is refused, and told so', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const token = await access.sessionTokens.issue(principal, binding);

@@ -199,7 +199,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(filesWith(dataDir, KEY)).toBe('');
   });
 
-  test('goes on with its conversation after its executor was killed, and tells why that began anew', async () => {
+  test('goes on with its conversation after its runner was killed, and tells why that began anew', async () => {
     const { id } = await daemon.session({ agentKey: 'goes-on' });
     const first = await prompt(daemon, id, '#plain');
     expect(first.json.status).toBe('completed');
@@ -298,7 +298,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     });
   });
 
-  test('that crashes with its executor in mid-turn leaves no dump, and its memory holds no key', async () => {
+  test('that crashes with its runner in mid-turn leaves no dump, and its memory holds no key', async () => {
     const { id } = await daemon.session({ agentKey: 'crashes' });
     await crashInMidTurn({ daemon, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });
   });

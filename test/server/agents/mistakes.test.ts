@@ -1,5 +1,5 @@
 /**
- * Mistakes of earlier systems about executors, keys and permissions. Each has a test that is named after it, in the file
+ * Mistakes of earlier systems about runners, keys and permissions. Each has a test that is named after it, in the file
  * below test/ that the table names; those that no other suite has are here.
  *
  * | mistake | its test |
@@ -73,12 +73,12 @@ const gateNames = () => readdirSync(gates());
 interface Waiting {
   readonly id: string;
   readonly turn: string;
-  /** What its executor speaks under, and the socket that leads from it to the server. */
+  /** What its runner speaks under, and the socket that leads from it to the server. */
   readonly token: string;
   readonly gate: string;
 }
 
-/** A session whose executor waits for leave. */
+/** A session whose runner waits for leave. */
 async function waiting(more: Record<string, unknown> = {}): Promise<Waiting> {
   const { id } = await daemon.session({ agentKey: `mistake ${++made}`, permissionTimeoutMs: 0, ...more });
   const before = new Set(existsSync(gates()) ? gateNames() : []);
@@ -143,7 +143,7 @@ test.runIf(canBeAnother)('the socket was open to any local user', async () => {
   const pids = [process.pid, ...runners.map(({ pid }) => pid)];
   const attempts = {
     connect: [daemon.facts.socketPath, ...all.map(({ gate }) => gate)],
-    // Also those that have no name: the descriptors that an executor and its server speak by.
+    // Also those that have no name: the descriptors that a runner and its server speak by.
     open: [gates(), ...pids.flatMap((pid) => [`/proc/${pid}/fd`, `/proc/${pid}/mem`])],
   };
   // Everybody passes through the data folder itself here, as in a home folder that is not closed.
@@ -159,10 +159,10 @@ test.runIf(canBeAnother)('any local user got the token', async () => {
   const { dataDir, adminTokenPath, url } = daemon.facts;
   const seen = 'cella-runner.mjs';
   const attempts = { folders: [dataDir], open: [adminTokenPath], words: [token, open.token, daemon.token, seen] };
-  // The logs of the sessions have what their executors have told.
+  // The logs of the sessions have what their runners have told.
   expect(oneself(attempts)).toMatchObject({ open: ['ok'], found: attempts.words });
   expect(stranger(attempts)).toMatchObject({ open: ['EACCES'], found: [seen] });
-  // The port is there for all, and tells nothing to who has no token; that of an executor is good for its own gate alone.
+  // The port is there for all, and tells nothing to who has no token; that of a runner is good for its own gate alone.
   for (const shown of [null, token]) {
     const answer = await daemon.call(`GET /v1/sessions/${id}/events`, { token: shown });
     expect([url, answer.status]).toEqual([url, 401]);
@@ -189,9 +189,9 @@ async function knock(gate: string, token?: string): Promise<number | undefined> 
   return await promise;
 }
 
-test('the last connection won: who connects later takes nothing over, and each executor hears its own', async () => {
+test('the last connection won: who connects later takes nothing over, and each runner hears its own', async () => {
   const [one, two] = [await waiting(), await waiting()];
-  // The second of two executors has come, and each gate knows its own alone.
+  // The second of two runners has come, and each gate knows its own alone.
   const strangers = [await knock(one.gate), await knock(one.gate, two.token), await knock(two.gate, one.token)];
   expect(strangers).toEqual([401, 403, 403]);
   expect([await knock(one.gate, one.token), await knock(two.gate, two.token)]).toEqual([200, 200]);
@@ -231,7 +231,7 @@ test('any event name could be emitted with any session id', async () => {
   expect(JSON.stringify(told)).not.toContain('forged');
 });
 
-test('stacks crossed the wire: neither an executor nor whoever prompts it is told one', async () => {
+test('stacks crossed the wire: neither a runner nor whoever prompts it is told one', async () => {
   const { id } = await waiting();
   await decide(daemon, id, { decision: 'allow' });
   await endOf(id);

@@ -1,4 +1,4 @@
-/** The pool of executors as an operator sees it: how many live, who waits, which are replaced; and what is left of them. On Redis. */
+/** The pool of runners as an operator sees it: how many live, who waits, which are replaced; and what is left of them. On Redis. */
 
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import {
 import { RedisServer } from '../../support/servers/redis.ts';
 import type { Daemon } from '../../support/servers/server.ts';
 
-/** Executors end and begin in their own time, however busy the machine is. */
+/** Runners end and begin in their own time, however busy the machine is. */
 const patient = { timeout: 30_000 };
 const KEY_OF_A_USER = 'sk-ant-of-somebody-who-goes';
 let redis: RedisServer;
@@ -77,7 +77,7 @@ async function everything(): Promise<string> {
   }
 }
 
-test('a prompt beyond the ceiling waits until an executor is free, and metrics tell it', async () => {
+test('a prompt beyond the ceiling waits until a runner is free, and metrics tell it', async () => {
   const [one, other] = await Promise.all([daemon.session({ agentKey: 'one' }), daemon.session({ agentKey: 'other' })]);
   const first = prompt(daemon, one.id, 'hang');
   await until(daemon, one.id, ({ type }) => type === 'agent_session');
@@ -93,7 +93,7 @@ test('a prompt beyond the ceiling waits until an executor is free, and metrics t
   expect(await metric('cella_turns_total{status="cancelled"}')).toBe(1);
 });
 
-test('a turn is stopped while it waits for an executor, and while that starts, and nothing is left of it', async () => {
+test('a turn is stopped while it waits for a runner, and while that starts, and nothing is left of it', async () => {
   const [one, other] = await Promise.all([daemon.session({ agentKey: 'has' }), daemon.session({ agentKey: 'waits' })]);
   const first = prompt(daemon, one.id, 'hang');
   await until(daemon, one.id, ({ type }) => type === 'agent_session');
@@ -104,7 +104,7 @@ test('a turn is stopped while it waits for an executor, and while that starts, a
   expect([await metric('cella_agents_waiting'), await metric('cella_agents_busy')]).toEqual([0, 1]);
   await daemon.call(`POST /v1/sessions/${one.id}/stop`);
   expect((await first).json.status).toBe('cancelled');
-  // This one has no executor yet when it is told that its turn has come.
+  // This one has no runner yet when it is told that its turn has come.
   const third = prompt(daemon, other.id, 'hang');
   await until(daemon, other.id, ({ type, ...event }) => type === 'turn_started' && Object(event).prompt === 'hang');
   await daemon.call(`POST /v1/sessions/${other.id}/stop`);
@@ -116,7 +116,7 @@ test('a turn is stopped while it waits for an executor, and while that starts, a
   expect(ended).toMatchObject([{ status: 'cancelled' }, { status: 'cancelled' }]);
 });
 
-test('an executor with nothing to do is ended, and the next turn has another', async () => {
+test('a runner with nothing to do is ended, and the next turn has another', async () => {
   const { id } = await daemon.session({ agentKey: 'idle' });
   await prompt(daemon, id, 'plain');
   const before = await started();
@@ -126,7 +126,7 @@ test('an executor with nothing to do is ended, and the next turn has another', a
   expect(await started()).toBeGreaterThan(before);
 });
 
-test('an executor that was started ahead is ended where no prompt comes', async () => {
+test('a runner that was started ahead is ended where no prompt comes', async () => {
   const { id } = await daemon.session({ agentKey: 'ahead' });
   await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
   const before = await started();
@@ -168,7 +168,7 @@ test('a turn of a user who is disabled is over, whatever it waits for', async ()
   await hanging;
 });
 
-test('an executor that speaks another version of the protocol runs no turn and is ended, and one that speaks it follows', async () => {
+test('a runner that speaks another version of the protocol runs no turn and is ended, and one that speaks it follows', async () => {
   const { id } = await daemon.session({ agentKey: 'version' });
   const file = join(runner, 'version');
   await writeFile(file, String(PROTOCOL_VERSION + 1));
@@ -208,7 +208,7 @@ test('a user who is deleted leaves no credential, rule, profile or usage', async
   expect((await everything()).split('\n').filter((line) => line.includes(json.userId))).toEqual([]);
 });
 
-test('an executor that tells nothing of its conversation keeps no turn from its end', async () => {
+test('a runner that tells nothing of its conversation keeps no turn from its end', async () => {
   const { id } = await daemon.session({ agentKey: 'mute' });
   expect((await prompt(daemon, id, 'tell nothing')).json).toMatchObject({
     status: 'completed',

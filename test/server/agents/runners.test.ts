@@ -1,4 +1,4 @@
-/** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
+/** Runners that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ beforeAll(async () => {
 
 const session = async (more: Record<string, unknown> = {}) =>
   (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
-/** For what leaves nothing behind, and looks for its own words alone: an executor the less is started. */
+/** For what leaves nothing behind, and looks for its own words alone: a runner the less is started. */
 let shared: Promise<string> | undefined;
 const sharedSession = () => {
   shared ??= session();
@@ -49,7 +49,7 @@ const sharedSession = () => {
 };
 const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
 
-test('an executor is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
+test('a runner is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
   const metric = async (name: string) => {
     const { text } = await daemon.call('GET /metrics');
     return Number(new RegExp(`^cella_agents_${name} (.*)$`, 'm').exec(text)?.[1]);
@@ -74,7 +74,7 @@ test('an executor is started ahead of a prompt that is said to come, and takes n
   expect(await metric('live')).toBe(3);
 });
 
-describe('an executor that speaks for another', () => {
+describe('a runner that speaks for another', () => {
   test.each([
     ['session', 'session'],
     ['another', 'turn'],
@@ -103,7 +103,7 @@ describe('an executor that speaks for another', () => {
   });
 });
 
-test('an executor is kept for the one who has prompted, and never for another person in the same session', async () => {
+test('a runner is kept for the one who has prompted, and never for another person in the same session', async () => {
   const id = await session({ shares: [{ role: 'member', right: 'use' }] });
   const token = await daemon.user('guest', 'member');
   await setKey(daemon, undefined, token);
@@ -115,7 +115,7 @@ test('an executor is kept for the one who has prompted, and never for another pe
   expect(await left()).toBe('nothing was left');
 });
 
-test('an executor is kept for one session: no other of the same person gets it, nor a fork, nor one that needs its place', async () => {
+test('a runner is kept for one session: no other of the same person gets it, nor a fork, nor one that needs its place', async () => {
   const [one, other, third] = [await session(), await session(), await session()];
   const left = async (id: string) => (await prompt(daemon, id, 'left')).json.text;
   await prompt(daemon, one, 'plain');
@@ -136,7 +136,7 @@ test('what it listens to ends with the token of its turn: the session’s MCP se
   expect(json).toMatchObject({ status: 'completed', text: 'mcp model' });
 });
 
-describe('an executor that breaks the protocol', () => {
+describe('a runner that breaks the protocol', () => {
   test.each([
     ['order', 'came instead of'],
     ['repeat', 'was sent before'],
@@ -215,7 +215,7 @@ test.each(['endless', 'empty', 'shapeless'])(
   },
 );
 
-describe('an executor in trouble', () => {
+describe('a runner in trouble', () => {
   test('that is killed in mid-turn fails the turn with the signal: signal death counted as exit 0', async () => {
     const id = await session();
     const { json } = await prompt(daemon, id, 'die');
@@ -473,9 +473,9 @@ describe('the token of a turn', () => {
     return (text: string) => prompt(limited, id, text);
   };
 
-  test('is refused after the calls that the server gives it, at the gateway and by its executor’s own', async () => {
+  test('is refused after the calls that the server gives it, at the gateway and by its runner’s own', async () => {
     const ask = await served({ tokenUses: 3, pingEveryMs: 10 });
-    // The first is what its executor tells of the conversation.
+    // The first is what its runner tells of the conversation.
     expect((await ask('spend')).json).toMatchObject({ status: 'failed', error: { message: '200 200 401' } });
     // Each turn has one of its own, and that the server looks after it is no call of it.
     expect((await ask('pinged')).json.status).toBe('completed');

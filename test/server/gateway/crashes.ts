@@ -1,4 +1,4 @@
-/** Crashes of an agent and of its executor in mid-turn, each looked at for what it shows and leaves: the key is nowhere. */
+/** Crashes of an agent and of its runner in mid-turn, each looked at for what it shows and leaves: the key is nowhere. */
 
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
