@@ -44,21 +44,21 @@ export const ServerOptions = z.strictObject({
   /** How agents get to their models, as the flags of `cella serve` have it. */
   gateway: z
     .strictObject({
-      keys: z.enum(keyModes).exactOptional(),
-      providers: words.exactOptional(),
-      models: words.exactOptional(),
-      prices: words.exactOptional(),
-      sessionUsd: z.number().min(0).exactOptional(),
-      sessionTokens: z.int().min(0).exactOptional(),
+      keys: z.enum(keyModes).optional(),
+      providers: words.optional(),
+      models: words.optional(),
+      prices: words.optional(),
+      sessionUsd: z.number().min(0).optional(),
+      sessionTokens: z.int().min(0).optional(),
     })
     .optional(),
   quotas: Quotas.optional(),
   /** How much of each session's events stays; 0 is all. */
   retention: z
     .strictObject({
-      maxAgeMs: milliseconds.exactOptional(),
-      maxBytes: bytes.exactOptional(),
-      maxFileBytes: bytes.exactOptional(),
+      maxAgeMs: milliseconds.optional(),
+      maxBytes: bytes.optional(),
+      maxFileBytes: bytes.optional(),
     })
     .optional(),
   /** Whether results are on the disk before they are told. */
@@ -109,7 +109,7 @@ export async function resolveServerOptions(options: ServerOptions): Promise<Reso
 }
 
 function placeOf(dataDir: string, storage: Storage | undefined, named: StorageTarget['redis']): StorageTarget {
-  if (!storage) return { dataDir, ...(named ? { redis: named } : {}) };
+  if (!storage) return { dataDir, redis: named };
   const config = storage.toBootstrapConfig();
   if (config.type === 'redis') return { dataDir, redis: { url: config.url, prefix: config.prefix } };
   throw new CellaError('INVALID_OPTIONS', 'storage: files of a server lie in its data folder; name it with dataDir.');

@@ -104,12 +104,12 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
   const toolFolders = flags.tools ?? defaults.toolFolders;
   const typed = explicitFlags(flags);
   return {
-    ...(agentKey === undefined ? {} : { agentKey }),
-    ...(python === undefined ? {} : { python }),
-    ...(flags.cwd === undefined ? {} : { cwd: resolve(flags.cwd) }),
-    ...(flags.memory === undefined ? {} : { limits: { memoryMb: flags.memory } }),
-    ...(packages === undefined ? {} : { packages }),
-    ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
+    agentKey,
+    python,
+    cwd: flags.cwd === undefined ? undefined : resolve(flags.cwd),
+    limits: flags.memory === undefined ? undefined : { memoryMb: flags.memory },
+    packages,
+    toolFolders: toolFolders && [...toolFolders],
     ...(flags.syncDeps ? { syncDepsOnStart: true } : {}),
     ...(flags.runtimeDeps === false ? { allowRuntimeDeps: false } : {}),
     ...(typed.length === 0 ? {} : { typed }),
@@ -225,12 +225,12 @@ function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): Namespace
   const typed = explicitFlags(flags);
   return {
     ...resolveTarget(flags, defaults),
-    ...(agentKey === undefined ? {} : { agentKey }),
+    agentKey,
     ...(typed.length === 0 ? {} : { typed }),
     ...executor,
-    ...(python === undefined ? {} : { python }),
-    ...(packages === undefined ? {} : { packages }),
-    ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
+    python,
+    packages,
+    toolFolders: toolFolders && [...toolFolders],
   };
 }
 
@@ -284,7 +284,7 @@ export function toExecutorOptions(flags: ExecutorFlags, defaults: ExecutorDefaul
   }
   const image = flags.image ?? defaults.image;
   const engine = flags.engine ?? defaults.engine;
-  return { executor, ...(image === undefined ? {} : { image }), ...(engine === undefined ? {} : { engine }) };
+  return { executor, image, engine };
 }
 
 /** If it does, the variable that names a Python of this machine is ignored. */
@@ -333,7 +333,7 @@ export function toPackageOptions(flags: PackageFlags, defaults: PackageDefaults)
   for (const url of [...(index === undefined ? [] : [index]), ...extraIndexes]) checkIndex(url);
   const wheelFolders = [...(flags.wheels ?? other.wheelFolders ?? [])].map((folder) => resolve(folder));
   if (!noIndex && index === undefined && extraIndexes.length === 0 && wheelFolders.length === 0) return undefined;
-  return { ...(index === undefined ? {} : { index }), extraIndexes, wheelFolders, noIndex };
+  return { index, extraIndexes, wheelFolders, noIndex };
 }
 
 /** It may hold a password, so that it is not repeated. */

@@ -49,7 +49,7 @@ export function resolveTarget(flags: TargetFlags, defaults: TargetDefaults): Sto
   const tokenFile = flags.tokenFile ?? (token === undefined ? defaults.serverTokenFile : undefined);
   return {
     dataDir: defaults.dataDir,
-    server: { url, ...(tokenFile === undefined ? {} : { tokenFile }), ...(token === undefined ? {} : { token }) },
+    server: { url, tokenFile, token },
   };
 }
 
@@ -105,7 +105,7 @@ export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): 
     );
   }
   const prefix = flags.prefix ?? defaults.prefix;
-  return { dataDir, redis: { url, ...(prefix === undefined ? {} : { prefix }) } };
+  return { dataDir, redis: { url, prefix } };
 }
 
 function resolveStorageKind(flags: StorageFlags, defaults: StorageDefaults): 'file' | 'redis' {

@@ -105,5 +105,5 @@ function abstention(attendant: number) {
 function replyOf(answer: Approval): Reply {
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
   if (allowed) return { decision: 'allow', scope: 'once' };
-  return { decision: 'deny', ...(reason === undefined ? {} : { reason: reason.slice(0, 500) }) };
+  return { decision: 'deny', reason: reason?.slice(0, 500) };
 }

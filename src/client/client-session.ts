@@ -169,7 +169,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   async fork({ agentKey, from, replace }: api.ForkOptions): Promise<ClientSession> {
     const { link, resumeMs, stop } = this.#parts;
     const forked = await this.#session.call('forkSession', { body: { agentKey, from, replace } });
-    return await ClientSession.open(link, forked, { resumeMs, ...(stop === undefined ? {} : { stop }) });
+    return await ClientSession.open(link, forked, { resumeMs, stop });
   }
 
   undo(): Promise<void> {

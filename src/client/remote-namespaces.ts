@@ -31,7 +31,7 @@ const Parameter = z.object({
   items: scalar.optional(),
   description: z.string(),
   required: z.boolean(),
-  default: Value.exactOptional(),
+  default: Value.optional(),
   enum: z.array(Value).optional(),
   positional: z.boolean(),
   variadic: z.boolean(),
@@ -111,7 +111,7 @@ const Skill = z.object({
     }),
   ),
   updatedAt: z.number(),
-  shared: z.literal(true).exactOptional(),
+  shared: z.literal(true).optional(),
 });
 const WithSource = Skill.extend({ source: z.string() });
 

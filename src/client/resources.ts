@@ -53,7 +53,7 @@ export class Sessions {
   async *all(options: Omit<ListOptions, 'cursor'> = {}): AsyncGenerator<SessionInfo, void, undefined> {
     let cursor: string | undefined;
     do {
-      const page = await this.list({ ...options, ...(cursor === undefined ? {} : { cursor }) });
+      const page = await this.list({ ...options, cursor });
       yield* page.sessions;
       cursor = page.next;
     } while (cursor !== undefined);
@@ -172,7 +172,7 @@ export class Credentials {
 
   /** It takes the place of the one before, and nobody can read it again. */
   set(provider: Provider, value: string, { user }: Whose = {}): Promise<CredentialInfo> {
-    const body = { value, ...(user === undefined ? {} : { user }) };
+    const body = { value, user };
     return this.#link.call('setCredential', { params: { provider }, body });
   }
 

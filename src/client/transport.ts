@@ -91,7 +91,7 @@ export class WebTransport implements Transport {
         headers: { ...headers, ...this.#headers },
         redirect: 'manual',
         ...(body === undefined ? {} : await bodyOf(body)),
-        ...(signal === undefined ? {} : { signal }),
+        signal,
       });
     } catch (error) {
       throw signal?.aborted ? aborted() : unreachable(this.address, error);

@@ -40,7 +40,7 @@ export class UnixTransport implements Transport {
       method,
       path,
       headers: { host: 'localhost', ...headers, ...lengthOf(body) },
-      ...(signal === undefined ? {} : { signal }),
+      signal,
     });
     request.once('response', answer.resolve);
     request.once('error', answer.reject);

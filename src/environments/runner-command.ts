@@ -41,7 +41,7 @@ export async function* runRunnerCommand<S extends z.ZodType>(
   { argv, env = {} }: RunnerCommandLine,
   { name, lines, says, onInput, tellsFailure = () => false, signal }: RunnerCommand<S>,
 ): AsyncGenerator<z.output<S>> {
-  const running = await primitive.exec([...argv, name], { stdin: 'pipe', env, ...(signal ? { signal } : {}) });
+  const running = await primitive.exec([...argv, name], { stdin: 'pipe', env, signal });
   // Its log is not for those who ask: it may speak of what they must not see.
   running.stderr.resume();
   const { stdin } = running;

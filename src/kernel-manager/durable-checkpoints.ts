@@ -67,7 +67,7 @@ export class DurableCheckpoints {
     const manifest: Manifest = {
       format: CHECKPOINT_FORMAT,
       id: randomUUID(),
-      ...(name === undefined ? {} : { name }),
+      name,
       kind,
       createdAt: Math.max(0, Math.round(clock())),
       python,

@@ -126,9 +126,9 @@ function checkpointNotFound(idOrName: string): CellaError {
 function fromLive({ id, name, createdAt, execution, gone }: LiveCheckpoint): Checkpoint {
   return {
     id,
-    ...(name === undefined ? {} : { name }),
+    name,
     ...{ kind: 'live', automatic: false, createdAt, execution },
-    ...(gone === undefined ? {} : { gone }),
+    gone,
   };
 }
 
@@ -137,7 +137,7 @@ export function toCheckpoint({ id, name, kind, createdAt, execution, ...rest }: 
   const { bytes, python, saved, lost } = rest;
   return {
     id,
-    ...(name === undefined ? {} : { name }),
+    name,
     ...{ kind: 'durable', automatic: kind === 'save', createdAt, execution, bytes, python, saved, lost },
   };
 }

@@ -57,7 +57,7 @@ export class KernelRollback {
   /** A live checkpoint, to go back to or to fork from. */
   async addCheckpoint(kernel: Kernel, name?: string): Promise<LiveCheckpoint> {
     const snapshot = await takeSnapshot(kernel, this.#process.requireShared);
-    const checkpoint = { ...this.#newCheckpoint(snapshot), ...(name === undefined ? {} : { name }) };
+    const checkpoint = { ...this.#newCheckpoint(snapshot), name };
     this.#process.checkpoints.add(checkpoint);
     await this.#evictToFit();
     return checkpoint;

@@ -53,7 +53,7 @@ export class HostCalls {
     this.#inputs = new PendingInputCalls((id, reply) => {
       this.#forgetPrompt(id);
       this.#asked();
-      const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
+      const answer: PyValue = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
       void this.#reply(id, encodeValue(answer));
     });
     this.#running = new CallRunner(options.handler, {

@@ -44,8 +44,8 @@ export function describeDeath(
   lastStderr: string,
 ): Death {
   const how: Pick<Death, 'signal' | 'exitCode' | 'lastStderr'> = {
-    ...(exit.signal === undefined ? {} : { signal: exit.signal }),
-    ...(exit.code === undefined ? {} : { exitCode: exit.code }),
+    signal: exit.signal,
+    exitCode: exit.code,
     ...(lastStderr === '' ? {} : { lastStderr }),
   };
   if (violation !== undefined) {

@@ -91,7 +91,7 @@ export class McpExecutionQueue {
         // Longer than the timeout of the elicitation, which can give a reason.
         inputTimeoutMs: ANSWER_TIMEOUT_MS + 10_000,
         signal: execution.signal,
-        ...(transaction === undefined ? {} : { transaction }),
+        transaction,
         onEvent: (event) => execution.onEvent(event),
         onInput: (asked) => answerInput(execution, session, asked),
       });

@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { omitUndefined } from '../lib/omit-undefined.ts';
 import { AgentLogEvent, ItemKind, PermissionOutcome } from './agent-events.ts';
 import { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } from './turn.ts';
 
@@ -161,7 +162,7 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
       return state; // a queued prompt is not part of the conversation yet
     case 'turn_started': {
       const { type, turn, ...facts } = event;
-      return inTurn(state, turn, (old) => ({ ...old, ...facts, status: 'running' }));
+      return inTurn(state, turn, (old) => ({ ...old, ...omitUndefined(facts), status: 'running' }));
     }
     case 'turn_ended': {
       const { turn, status, usage, error } = event;
@@ -181,7 +182,7 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
     case 'agent_session': {
       const { turn, agent, conversation, model } = event;
       const next = { ...state, conversation };
-      return inTurn(next, turn, (old) => ({ ...old, agent, ...(model === undefined ? {} : { model }) }));
+      return inTurn(next, turn, (old) => ({ ...old, agent, model: model ?? old.model }));
     }
     case 'item_started':
     case 'item_delta':
@@ -202,16 +203,16 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
       return inTurn(state, event.turn, (old) => ({ ...old, error: event.error }));
     case 'permission_requested': {
       const { type, ...facts } = event;
-      return withPermission(state, event.id, (old) => ({ ...old, ...facts }));
+      return withPermission(state, event.id, (old) => ({ ...old, ...omitUndefined(facts) }));
     }
     case 'question': {
       const { id, turn, text, options } = event;
-      const question = { text, ...(options ? { options } : {}) };
+      const question = { text, options };
       return withPermission(state, id, (old) => ({ ...old, turn, summary: old.summary || text, question }));
     }
     case 'permission_resolved': {
       const { type, ...facts } = event;
-      return withPermission(state, event.id, (old) => ({ ...old, ...facts }));
+      return withPermission(state, event.id, (old) => ({ ...old, ...omitUndefined(facts) }));
     }
     case 'network_denied': {
       const { host, port, reason } = event;
@@ -233,7 +234,7 @@ function itemsAfter(items: ConversationTurn['items'], event: ItemEvent): Convers
   const { type, turn, item, parent, ...facts } = event;
   const [status, text] = event.type === 'item_started' ? (['running'] as const) : [event.status, event.text];
   const known = findItem(items, id) ? items : addItem(items, newItem(id), parent);
-  return changeItem(known, id, (old) => ({ ...old, ...facts, status, text: text ?? old.text }));
+  return changeItem(known, id, (old) => ({ ...old, ...omitUndefined(facts), status, text: text ?? old.text }));
 }
 
 function newItem(id: string): ConversationTurn['items'][number] {

@@ -16,11 +16,11 @@ const userAndGroup = z.tuple([z.int(), z.int()]).readonly();
 const Mount = z.strictObject({
   path: z.string(),
   /** Its path inside, if that differs. */
-  at: z.string().exactOptional(),
+  at: z.string().optional(),
   /** Which folder it must be, if a caller has named it. */
-  id: FolderId.exactOptional(),
+  id: FolderId.optional(),
   /** On a root host: the owner on disk, shown inside as the sandbox's own user. */
-  owner: userAndGroup.exactOptional(),
+  owner: userAndGroup.optional(),
 });
 export type Mount = z.infer<typeof Mount>;
 
@@ -30,10 +30,10 @@ const EnvironmentLimits = z.strictObject({
    * `reserved` (the default) also bounds what a process asks for, so that it gets an error before it would be killed.
    * Programs that reserve far more addresses than they ever use, such as those on V8 and JavaScriptCore, need `used`.
    */
-  memoryCounts: z.enum(['reserved', 'used']).exactOptional(),
+  memoryCounts: z.enum(['reserved', 'used']).optional(),
   processes: z.int(),
   cpuSeconds: z.int(),
-  cpus: z.number().exactOptional(),
+  cpus: z.number().optional(),
   fileBytes: z.int(),
   openFiles: z.int(),
   scratchBytes: z.int(),

@@ -151,8 +151,8 @@ export function eventToJson(event: ExecutionEvent): unknown {
   if (event.type !== 'result') return event;
   return {
     ...event,
-    ...(event.value === undefined ? {} : { value: valueToJson(event.value) }),
-    ...(event.data === undefined ? {} : { data: valueToJson(event.data) }),
+    value: event.value === undefined ? undefined : valueToJson(event.value),
+    data: event.data && valueToJson(event.data),
     displays: event.displays.map(eventToJson),
   };
 }
@@ -167,20 +167,20 @@ const LostNames = z.array(z.object({ name: z.string(), reason: z.string() }));
 const DeathSchema = z.object({
   code: z.enum(['KERNEL_DIED', 'KERNEL_OUT_OF_MEMORY', 'KERNEL_CPU_LIMIT', 'KERNEL_PROTOCOL']),
   message: z.string(),
-  signal: z.string().exactOptional(),
-  exitCode: z.number().exactOptional(),
-  lastStderr: z.string().exactOptional(),
+  signal: z.string().optional(),
+  exitCode: z.number().optional(),
+  lastStderr: z.string().optional(),
 });
 
-const wokenFields = { savedAgoMs: z.number().exactOptional(), restored: z.array(z.string()), lost: LostNames };
+const wokenFields = { savedAgoMs: z.number().optional(), restored: z.array(z.string()), lost: LostNames };
 
 const TruncatedSchema = z.object({
-  stdoutBytes: z.number().exactOptional(),
-  stderrBytes: z.number().exactOptional(),
-  reprCharacters: z.number().exactOptional(),
-  displays: z.number().exactOptional(),
-  mimeTypes: z.number().exactOptional(),
-  streamedBytes: z.number().exactOptional(),
+  stdoutBytes: z.number().optional(),
+  stderrBytes: z.number().optional(),
+  reprCharacters: z.number().optional(),
+  displays: z.number().optional(),
+  mimeTypes: z.number().optional(),
+  streamedBytes: z.number().optional(),
 });
 
 /** A file with what was too large for an event; see `GET /v1/sessions/:id/outputs/:file`. */
@@ -197,18 +197,18 @@ export const resultFields = {
   status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']),
   /** The number of the cell in its kernel: tracebacks name it `<cell N>`. */
   number: z.int().min(0),
-  value: Value.exactOptional(),
-  repr: z.string().exactOptional(),
-  data: Bundle.exactOptional(),
+  value: Value.optional(),
+  repr: z.string().optional(),
+  data: Bundle.optional(),
   error: z
     .object({ name: z.string(), message: z.string(), traceback: z.string(), exitCode: z.number().optional() })
-    .exactOptional(),
-  exitCode: z.literal(0).exactOptional(),
-  truncated: TruncatedSchema.exactOptional(),
-  death: DeathSchema.exactOptional(),
-  transaction: z.enum(['committed', 'rolled_back', 'open']).exactOptional(),
-  recovered: z.object({ ...wokenFields, cause: DeathSchema }).exactOptional(),
-  woken: z.object(wokenFields).exactOptional(),
+    .optional(),
+  exitCode: z.literal(0).optional(),
+  truncated: TruncatedSchema.optional(),
+  death: DeathSchema.optional(),
+  transaction: z.enum(['committed', 'rolled_back', 'open']).optional(),
+  recovered: z.object({ ...wokenFields, cause: DeathSchema }).optional(),
+  woken: z.object(wokenFields).optional(),
   durationMs: z.number(),
 };
 
@@ -219,7 +219,7 @@ export const ExecutionResult = z.object({
   stderr: z.string(),
   displays: z.array(z.object({ type: z.literal('display'), data: Bundle })),
   /** Output and values that went to files. */
-  files: z.array(OutputFile).exactOptional(),
+  files: z.array(OutputFile).optional(),
 });
 export type ExecutionResult = z.infer<typeof ExecutionResult>;
 
@@ -231,8 +231,8 @@ export function resultToWire({ type, execution, value, data, displays, ...rest }
   return {
     ...structuredRest(rest),
     number: execution,
-    ...(value === undefined ? {} : { value: valueToWire(value) }),
-    ...(data === undefined ? {} : { data: bundleToWire(data) }),
+    value: value === undefined ? undefined : valueToWire(value),
+    data: data && bundleToWire(data),
     displays: displays.map((display) => ({ type: 'display', data: bundleToWire(display.data) })),
   };
 }
@@ -250,8 +250,8 @@ function structuredRest({ recovered, woken, ...rest }: Rest) {
   });
   return {
     ...rest,
-    ...(recovered ? { recovered: lists(recovered) } : {}),
-    ...(woken ? { woken: lists(woken) } : {}),
+    recovered: recovered && lists(recovered),
+    woken: woken && lists(woken),
   };
 }
 
@@ -262,8 +262,8 @@ export function resultFromWire(result: ExecutionResult): ResultEvent {
     type: 'result',
     execution: number,
     ...rest,
-    ...(value === undefined ? {} : { value: valueFromWire(value) }),
-    ...(data === undefined ? {} : { data: bundleFromWire(data) }),
+    value: value === undefined ? undefined : valueFromWire(value),
+    data: data && bundleFromWire(data),
     displays: displays.map((display) => ({ type: 'display', data: bundleFromWire(display.data) })),
   };
 }

@@ -51,7 +51,7 @@ export const Lost = z.object({ name: z.string(), reason: z.string() });
 export const Checkpoint = z
   .object({
     id: z.string(),
-    name: z.string().exactOptional(),
+    name: z.string().optional(),
     kind: z.enum(['live', 'durable']),
     /** Made by itself, for recovery and hibernation. */
     automatic: z.boolean(),
@@ -60,12 +60,12 @@ export const Checkpoint = z
     /** How many executions the session had had. */
     execution: z.int(),
     /** Only of durable checkpoints, like `python`, `saved` and `lost`. */
-    bytes: z.int().exactOptional(),
-    python: z.string().exactOptional(),
-    saved: z.array(z.string()).readonly().exactOptional(),
-    lost: z.array(Lost).readonly().exactOptional(),
+    bytes: z.int().optional(),
+    python: z.string().optional(),
+    saved: z.array(z.string()).readonly().optional(),
+    lost: z.array(Lost).readonly().optional(),
     /** Why a live checkpoint can no longer be restored. */
-    gone: z.string().exactOptional(),
+    gone: z.string().optional(),
   })
   .meta({ id: 'Checkpoint' });
 export type Checkpoint = z.infer<typeof Checkpoint>;
@@ -73,8 +73,8 @@ export type Checkpoint = z.infer<typeof Checkpoint>;
 /** What a durable checkpoint restored; a live one restores everything. */
 export const Restored = z.object({
   checkpoint: Checkpoint,
-  restored: z.array(z.string()).readonly().exactOptional(),
-  lost: z.array(Lost).readonly().exactOptional(),
+  restored: z.array(z.string()).readonly().optional(),
+  lost: z.array(Lost).readonly().optional(),
 });
 export type Restored = z.infer<typeof Restored>;
 
@@ -118,7 +118,7 @@ export const Variable = z
     /** Bytes: of an array's data if it tells, else of the object alone. */
     size: z.number(),
     /** `len()`, or an array's shape, as text. */
-    length: z.string().exactOptional(),
+    length: z.string().optional(),
     preview: z.string(),
   })
   .meta({ id: 'Variable' });
@@ -139,17 +139,17 @@ export const KernelInfo = z
     agentKey: z.string(),
     /** `live`: a process holds it. */
     state: z.enum(['live', 'hibernated']),
-    holder: z.object({ pid: z.int(), since: z.number() }).exactOptional(),
+    holder: z.object({ pid: z.int(), since: z.number() }).optional(),
     /** The process that its kernel descends from. */
-    pid: z.int().exactOptional(),
+    pid: z.int().optional(),
     /** Of its processes; absent if this user may not look. */
-    memoryBytes: z.number().exactOptional(),
+    memoryBytes: z.number().optional(),
     /** Since it was last saved or ended. */
     idleMs: z.number(),
-    lastSave: z.object({ id: z.string(), at: z.number() }).exactOptional(),
+    lastSave: z.object({ id: z.string(), at: z.number() }).optional(),
     executions: z.int(),
     /** The agent key whose workspace it shares. */
-    workspaceOf: z.string().exactOptional(),
+    workspaceOf: z.string().optional(),
   })
   .meta({ id: 'KernelInfo' });
 export type KernelInfo = z.infer<typeof KernelInfo>;

@@ -91,8 +91,8 @@ export const ToolProblemList = z
   .array(
     z.object({
       where: z.string(),
-      line: z.int().exactOptional(),
-      name: z.string().exactOptional(),
+      line: z.int().optional(),
+      name: z.string().optional(),
       message: z.string(),
     }),
   )
@@ -103,7 +103,7 @@ export const SkillInfo = z
     name: z.string(),
     description: z.string(),
     updatedAt: z.number(),
-    shared: z.literal(true).exactOptional().meta({ description: 'Whether it is the operator’s, for all users.' }),
+    shared: z.literal(true).optional().meta({ description: 'Whether it is the operator’s, for all users.' }),
   })
   .meta({ id: 'SkillInfo' });
 
@@ -115,8 +115,8 @@ export const DepsResult = z
   .object({
     installed: z.array(z.string()).readonly(),
     failed: z.array(z.object({ requirement: z.string(), reason: z.string() })).readonly(),
-    removed: z.array(z.string()).readonly().exactOptional(),
-    note: z.string().exactOptional(),
+    removed: z.array(z.string()).readonly().optional(),
+    note: z.string().optional(),
   })
   .meta({ id: 'DepsResult' });
 

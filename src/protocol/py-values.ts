@@ -22,7 +22,7 @@ export class PyObject {
   }
 
   toJSON(): { type: string; repr: string; size?: number } {
-    return { type: this.type, repr: this.repr, ...(this.size === undefined ? {} : { size: this.size }) };
+    return { type: this.type, repr: this.repr, size: this.size };
   }
 }
 

@@ -44,7 +44,7 @@ export const ServerEnd = z
 export const ServerFile = z.object({
   pid: z.int(),
   /** What the server keeps its locks by; it tells the process from others that have or had its pid. */
-  holder: z.string().exactOptional(),
+  holder: z.string().optional(),
   url: z.string(),
   /** Its Unix socket. */
   socket: z.string(),
@@ -52,6 +52,6 @@ export const ServerFile = z.object({
   /** Milliseconds since 1970. */
   startedAt: z.number(),
   /** Where it keeps things, if not in files: the address without its password. */
-  redis: z.object({ url: z.string(), prefix: z.string() }).exactOptional(),
+  redis: z.object({ url: z.string(), prefix: z.string() }).optional(),
 });
 export type ServerFile = z.infer<typeof ServerFile>;

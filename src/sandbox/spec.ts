@@ -30,7 +30,7 @@ export function limitsToSpec(limits: Limits): EnvironmentSpec['limits'] {
     memoryBytes: limits.memoryMb * MB,
     processes: limits.processes,
     cpuSeconds: limits.cpuSeconds,
-    ...(limits.cpus === undefined ? {} : { cpus: limits.cpus }),
+    cpus: limits.cpus,
     fileBytes: limits.fileSizeMb * MB,
     openFiles: limits.openFiles,
     scratchBytes: limits.scratchMb * MB,

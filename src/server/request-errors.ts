@@ -10,7 +10,7 @@ const RETRY_AFTER_MS = 5000;
 export function drainingError(advice?: string): CellaError {
   return new CellaError('SERVER_STOPPING', 'The server is ending and takes no new work.', {
     details: { retryAfterMs: RETRY_AFTER_MS },
-    ...(advice === undefined ? {} : { advice }),
+    advice,
   });
 }
 

@@ -284,7 +284,7 @@ function asOne(error: unknown): unknown {
   const message = `The server has ended, and could not put everything away: ${messages.join(' ')}`;
   return new CellaError(first?.code ?? 'INTERNAL', message, {
     cause: error,
-    ...(first ? { advice: first.advice } : {}),
+    advice: first?.advice,
   });
 }
 

@@ -46,7 +46,7 @@ export async function sessionsWithForks(host: SessionManager, ownerId: string): 
 async function* all(host: SessionManager, query: SessionQuery): AsyncGenerator<SessionInfo, void, undefined> {
   let cursor: string | undefined;
   do {
-    const page = await host.list({ ...query, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
+    const page = await host.list({ ...query, limit: PAGE, cursor });
     yield* page.sessions;
     cursor = page.next;
   } while (cursor !== undefined);

@@ -42,13 +42,13 @@ async function describeKernel(storage: Storage, record: SessionRecord, processes
   return {
     agentKey,
     state: holder ? 'live' : 'hibernated',
-    ...(holder ? { holder } : {}),
-    ...(pid === undefined ? {} : { pid }),
-    ...(memoryBytes === undefined ? {} : { memoryBytes }),
+    holder,
+    pid,
+    memoryBytes,
     idleMs: Math.max(0, Date.now() - lastUsedAt),
-    ...(lastSave ? { lastSave } : {}),
+    lastSave,
     executions,
-    ...(workspaceOf === undefined ? {} : { workspaceOf }),
+    workspaceOf,
   };
 }
 

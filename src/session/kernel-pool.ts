@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { AcquireGroup, type KernelSlots, LimitedKernelSlots } from '../kernel-manager/kernel-slots.ts';
 import { IdleTimeout } from '../lib/idle-timeout.ts';
+import { omitUndefined } from '../lib/omit-undefined.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
 import { AgentKey } from '../protocol/session-info.ts';
@@ -98,7 +99,7 @@ export class KernelPool implements AsyncDisposable {
     const { waitMs = this.#limits.waitMs, signal } = parseOptions(AcquireOptions, wait);
     if (signal?.aborted)
       throw new CellaError('ABORTED', 'The caller’s signal was aborted before it asked for a kernel.');
-    const options = { ...this.#defaults, ...own, agentKey: this.#normalizeKey(key) };
+    const options = { ...this.#defaults, ...omitUndefined(own), agentKey: this.#normalizeKey(key) };
     const patience = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
     const text = optionsText(checkOptions(options));
     for (;;) {
@@ -133,7 +134,9 @@ export class KernelPool implements AsyncDisposable {
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
-    const text = optionsText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
+    const text = optionsText(
+      checkOptions({ ...this.#defaults, ...omitUndefined({ ...own, ...others }), agentKey: key }),
+    );
     const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, others);
     const entry = this.#newEntry(text, session, new AcquireGroup());
     this.#entries.set(key, entry);

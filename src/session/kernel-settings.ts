@@ -35,7 +35,7 @@ export function makeKernelManager(parts: KernelManagerParts): KernelManager {
       open: () => sandboxConfig.open(executor),
       launchOptions: () => ({ env: sandboxConfig.env, packages: sandboxConfig.packages }),
     },
-    ...(stored.durableCheckpoints ? { durableCheckpoints: stored.durableCheckpoints } : {}),
+    durableCheckpoints: stored.durableCheckpoints,
     checkpointLimits: {
       maxCount: options.liveCheckpoints,
       undo: options.undo,

@@ -228,7 +228,7 @@ export class SandboxConfig {
   #spec(home: KeyFolder): EnvironmentSpec {
     const { path: own, uid, gid, owner } = home;
     const inside = this.isolated ? KEY_FOLDER_INSIDE : own;
-    const folder = { path: own, at: inside, ...(owner ? { owner } : {}) };
+    const folder = { path: own, at: inside, owner };
     return {
       ...this.#shared,
       uid,

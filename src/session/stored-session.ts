@@ -57,7 +57,7 @@ export class StoredSession {
     const now = Date.now();
     const blank: SessionRecord = {
       ...{ agentKey, createdAt: now, updatedAt: now, lastUsedAt: now, executions: 0, state: 'live', history: [] },
-      ...(settings.workspaceOf === undefined ? {} : { workspaceOf: settings.workspaceOf }),
+      workspaceOf: settings.workspaceOf,
     };
     const place = { given: options.storage, dataDir };
     if (!options.persist) return new StoredSession(undefined, blank, place);

@@ -125,9 +125,9 @@ function packagesOf(read: Read): ProcessConfig['packages'] {
   const extraIndexes = list(read('CELLA_EXTRA_INDEX'), /\s+/);
   const wheelFolders = list(read('CELLA_WHEELS'), delimiter);
   return {
-    ...(index === undefined ? {} : { index }),
-    ...(extraIndexes ? { extraIndexes } : {}),
-    ...(wheelFolders ? { wheelFolders } : {}),
+    index,
+    extraIndexes,
+    wheelFolders,
     ...(read('CELLA_NO_INDEX') === '1' ? { noIndex: true } : {}),
   };
 }

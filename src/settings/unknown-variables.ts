@@ -22,7 +22,7 @@ const known = new Map(
 export function unknownVariables(names: readonly string[]): UnknownVariable[] {
   return names.filter(isUnknown).map((name) => {
     const meant = known.get(suggest(bare(name), [...known.keys()]) ?? '');
-    return { name, ...(meant === undefined ? {} : { meant }) };
+    return { name, meant };
   });
 }
 

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 
 /** Whose skills, artifacts and deps they are, where it is a scope of the storage. */
-const scope = z.string().min(1).exactOptional();
+const scope = z.string().min(1).optional();
 
 export const BootstrapConfig = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('file'), path: z.string().min(1), scope }),

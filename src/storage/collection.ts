@@ -70,7 +70,7 @@ export class Collection<T> {
       const parsed = this.#schema.safeParse(value);
       return parsed.success ? [{ id, revision, value: parsed.data }] : [];
     });
-    return { items, ...(next === undefined ? {} : { next }) };
+    return { items, next };
   }
 
   /** All that can be read, or all whose ids begin so, in bounded memory. */

@@ -83,7 +83,7 @@ export function pageOf(kept: readonly KeptDocument[], more: boolean): DocumentPa
     else damaged.push(parsed);
   }
   const next = more ? kept.at(-1)?.id : undefined;
-  return { documents, damaged, ...(next === undefined ? {} : { next }) };
+  return { documents, damaged, next };
 }
 
 function parseDocument({ id, revision, text }: KeptDocument): StoredDocument | DamagedDocument {

@@ -26,7 +26,7 @@ export async function openRemoteSession(
   const use: UseOptions = {
     // Code ends with its command. A network may fail for a while, and a process of this machine does not.
     stop: here ? 'when-gone' : 'when-closed',
-    ...(approve === undefined ? {} : { approve }),
+    approve,
   };
   const session = await client.session(info.id, use);
   if (options.syncDepsOnStart) await installDeps(session, onProgress);
@@ -226,13 +226,13 @@ function rejectServerOnlyFlags({ typed = [] }: NamespaceTarget, { where, sameMac
 function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionRequest {
   const { cwd, executor, image, sandbox, limits, undo, allowRuntimeDeps } = options;
   return {
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(executor === undefined ? {} : { executor }),
-    ...(image === undefined ? {} : { image }),
+    cwd,
+    executor,
+    image,
     ...(sandbox === 'on' ? {} : { sandbox }),
-    ...(limits === undefined ? {} : { limits }),
-    ...(undo === undefined ? {} : { undo }),
-    ...(allowRuntimeDeps === undefined ? {} : { allowRuntimeDeps }),
+    limits,
+    undo,
+    allowRuntimeDeps,
   };
 }
 

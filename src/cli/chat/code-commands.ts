@@ -124,9 +124,9 @@ export async function promptAgent(state: ChatState, prompt: string): Promise<Cha
   state.turn = turn;
   try {
     const options = {
-      ...(chosen && { agent: chosen.name }),
-      ...(chosen?.mode && { mode: chosen.mode }),
-      ...(state.profile === undefined ? {} : { profile: state.profile }),
+      agent: chosen?.name,
+      mode: chosen?.mode,
+      profile: state.profile,
     };
     const exitCode = await turn.run(prompt, options);
     // Its own cells are the last ones by now: what /undo takes back has no line of this chat.

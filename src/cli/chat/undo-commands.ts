@@ -187,7 +187,7 @@ export function changesBetween(before: readonly Variable[], after: readonly Vari
   return [...names].flatMap((name) => {
     const [old, fresh] = [then.get(name), now.get(name)];
     if (old && fresh && looks(old) === looks(fresh)) return [];
-    return [{ name, ...(old ? { before: old.preview } : {}), ...(fresh ? { after: fresh.preview } : {}) }];
+    return [{ name, before: old?.preview, after: fresh?.preview }];
   });
 }
 

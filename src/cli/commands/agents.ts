@@ -24,7 +24,7 @@ export function addAgents(define: DefineCommand, context: ProgramContext, done: 
   const requestOf = (agent: string, flags: AgentsFlags) => ({
     agent,
     dataDir: resolveDataDir(flags, context.defaults),
-    ...(flags.version === undefined ? {} : { version: flags.version }),
+    version: flags.version,
   });
   addFlags(defineCommand(group, 'install', 'install the program of an agent, with npm', help.install))
     .argument('<agent>', 'name of the agent, such as claude', parseText)

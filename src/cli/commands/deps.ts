@@ -61,7 +61,7 @@ export async function change(work: PackageChange, report: CommandOutput, signal:
   };
   const { installed, failed, removed, note } = await work({ signal, onProgress });
   const exitCode = failed.length === 0 && (removed === undefined || removed.length > 0) ? Exit.ok : Exit.failed;
-  const facts = { installed, failed, ...(removed ? { removed } : {}), ...(note === undefined ? {} : { note }) };
+  const facts = { installed, failed, removed, note };
   if (await report.printJson(facts)) return exitCode;
   const lines = [
     ...(installed.length > 0 ? [`Installed ${installed.map(escapeControls).join(', ')}.`] : []),

@@ -62,7 +62,7 @@ function addFlags(command: Command): Command {
 function requestOf(flags: BuildFlags, { defaults }: ProgramContext): ImageRequest {
   const { base, name, engine = defaults.engine, packages, with: programs = [] } = flags;
   const dataDir = resolveDataDir(flags, defaults);
-  const place = { dataDir, ...(name === undefined ? {} : { name }), ...(engine === undefined ? {} : { engine }) };
+  const place = { dataDir, name, engine };
   if (base === undefined) return { ...place, python: flags.python ?? defaults.python, programs, packages };
   const unused =
     flags.python !== undefined ? '--python' : programs.length > 0 ? '--with' : packages ? '' : '--no-packages';

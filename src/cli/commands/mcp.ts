@@ -55,7 +55,7 @@ function requestOf(flags: McpFlags, context: ProgramContext): McpRequest {
   return {
     session: sessionOptions({ ...others, syncDeps: flags.syncDeps !== false }, context.defaults),
     timeoutMs: flags.timeout ?? DEFAULT_TIMEOUT_MS,
-    ...(http === undefined ? {} : { http: { port: http, ...(tokenFile === undefined ? {} : { tokenFile }) } }),
+    http: http === undefined ? undefined : { port: http, tokenFile },
   };
 }
 

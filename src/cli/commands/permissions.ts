@@ -46,14 +46,14 @@ export function addPermissions(define: DefineCommand, context: ProgramContext, d
     .option('--pattern <pattern>', 'what else is allowed, with --scope session or always', parseText)
     .option('--text <text>', 'answer to a question', parseText)
     .action((session: string, id: string, { scope = 'once', pattern, text, ...flags }: AllowFlags) => {
-      const more = { ...(pattern === undefined ? {} : { pattern }), ...(text === undefined ? {} : { text }) };
+      const more = { pattern, text };
       const decision = { decision: 'allow', scope, ...more } as const;
       return run(flags, (client, output) => decide(client, { session, id, decision }, output));
     });
   makeDecision('deny', 'deny a request', help.deny)
     .option('--reason <text>', 'reason that the agent is given', parseText)
     .action((session: string, id: string, { reason, ...flags }: JsonServerFlags & { reason?: string }) => {
-      const decision = { decision: 'deny', ...(reason === undefined ? {} : { reason }) } as const;
+      const decision = { decision: 'deny', reason } as const;
       return run(flags, (client, output) => decide(client, { session, id, decision }, output));
     });
   const rules = defineCommand(group, 'rules', 'manage what is allowed without asking', help.rules);

@@ -54,12 +54,12 @@ export function addPrompt(define: DefineCommand, context: ProgramContext, done: 
         throw new UsageError('The prompt is empty.', 'Run `cella prompt --help` to see examples.');
       const { mode, model, tools, profile, timeout: timeoutMs } = flags;
       const options = {
-        ...(flags.with === undefined ? {} : { agent: parseAgentName(flags.with) }),
-        ...(mode === undefined ? {} : { mode }),
-        ...(model === undefined ? {} : { model }),
-        ...(tools === undefined ? {} : { tools: parseToolNames(tools) }),
-        ...(profile === undefined ? {} : { profile }),
-        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        agent: flags.with === undefined ? undefined : parseAgentName(flags.with),
+        mode,
+        model,
+        tools: tools === undefined ? undefined : parseToolNames(tools),
+        profile,
+        timeoutMs,
       };
       const { connectToServer } = await import('../backend/find-server.ts');
       await using client = await connectToServer(flags, context.defaults);

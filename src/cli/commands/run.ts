@@ -39,7 +39,7 @@ export function addRun(define: DefineCommand, context: ProgramContext, done: Don
       const source = chooseSource(file, flags.c);
       const session = sessionOptions(flags, context.defaults);
       const { timeout: timeoutMs = 0, transaction, json = false } = flags;
-      const request = { source, session, timeoutMs, json, ...(transaction === undefined ? {} : { transaction }) };
+      const request = { source, session, timeoutMs, json, transaction };
       done(await run(request, context));
     });
 }
@@ -72,7 +72,7 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   };
   // A person may take any time to answer, and no answer counts as time of the code; a pipe has no more than the code has.
   const inputTimeoutMs = terminal.interactive ? 0 : timeoutMs;
-  const options = { timeoutMs, inputTimeoutMs, ...(transaction === undefined ? {} : { transaction }) };
+  const options = { timeoutMs, inputTimeoutMs, transaction };
   try {
     return await Promise.race([cells.execute(code, options).then(exitCodeOf), signals.ended]);
   } finally {

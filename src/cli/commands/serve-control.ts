@@ -166,7 +166,7 @@ async function describeActivity(client: Client, leftMs: number): Promise<string>
 function unsavedError(pid: number, cause: CellaError): CellaError {
   const { code, message, ownAdvice: advice } = cause;
   const text = `Process ${pid} has ended, but could not save everything: ${message}`;
-  return new CellaError(code, text, { cause, ...(advice === undefined ? {} : { advice }) });
+  return new CellaError(code, text, { cause, advice });
 }
 
 /** It was killed, or has a version that does not report it. */

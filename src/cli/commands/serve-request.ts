@@ -1,5 +1,6 @@
 /** The settings of a server from flags, variables and the config file. */
 
+import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { ServeSettings } from '../../settings/server-config.ts';
 import type { Setting } from '../../settings/setting.ts';
 import { serveSettings, settings } from '../../settings/settings-table.ts';
@@ -36,7 +37,7 @@ export function toServeRequest(flags: ServeFlags, defaults: Defaults): ServeRequ
     flushResults: !(the(all.noFlush, flags.flush === false ? true : undefined) ?? false),
     logLevel: the(all.logLevel, flags.logLevel) ?? 'info',
     ...tlsOf(flags, defaults),
-    ...given({
+    ...omitUndefined({
       advertise: the(all.advertise, flags.advertise),
       maxKernels: the(all.maxKernels, flags.maxKernels),
       idleMs: the(all.idle, flags.idle),
@@ -52,12 +53,12 @@ export function toServeRequest(flags: ServeFlags, defaults: Defaults): ServeRequ
       toolFolders: the(settings.tools, flags.tools),
       packages: toPackageOptions(flags, defaults),
     }),
-    retention: given({
+    retention: omitUndefined({
       maxAgeMs: the(all.keepDays, flags.keepDays),
       maxBytes: the(all.keepMb, flags.keepMb),
       maxFileBytes: the(all.keepFilesMb, flags.keepFilesMb),
     }),
-    quotas: given({
+    quotas: omitUndefined({
       sessions: the(all.userSessions, flags.userSessions),
       liveKernels: the(all.userKernels, flags.userKernels),
       memoryMb: the(all.userMemory, flags.userMemory),
@@ -66,7 +67,7 @@ export function toServeRequest(flags: ServeFlags, defaults: Defaults): ServeRequ
       modelUsdPerDay: the(all.userBudget, flags.userBudget),
       modelTokensPerDay: the(all.userTokens, flags.userTokens),
     }),
-    gateway: given({
+    gateway: omitUndefined({
       keys: the(all.keys, flags.keys),
       providers: the(all.provider, flags.provider),
       models: the(all.models, flags.models),
@@ -85,12 +86,4 @@ function tlsOf(flags: ServeFlags, defaults: Defaults): Pick<ServeSettings, 'tls'
   if (certPath !== undefined && keyPath !== undefined) return { tls: { certPath, keyPath } };
   if (certPath === undefined && keyPath === undefined) return {};
   throw new UsageError('--tls-cert and --tls-key go together.', 'Give both, or neither.');
-}
-
-type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-/** Without those that nobody has said anything about. */
-function given<T extends object>(all: T): Given<T> {
-  // What is left has the names and the values that it had.
-  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as Given<T>;
 }

@@ -106,7 +106,7 @@ const columns: readonly Column[] = [
 async function list(client: Client, { label = [], state }: ListFlags, report: CommandOutput): Promise<number> {
   const labels = labelsOf(label);
   const sessions: SessionInfo[] = [];
-  for await (const session of client.sessions.all({ labels, ...(state === undefined ? {} : { state }) })) {
+  for await (const session of client.sessions.all({ labels, state })) {
     sessions.push(session);
   }
   const any = state === undefined && label.length === 0;

@@ -59,7 +59,7 @@ export function addSkills(define: DefineCommand, context: ProgramContext, done: 
       const advice = 'Name a Python file, or - for stdin.';
       const source = await readText(file, { stdin: context.terminal.stdin, advice });
       const { description, replace = false } = flags;
-      const skill = { name, source, ...(description === undefined ? {} : { description }) };
+      const skill = { name, source, description };
       await run(flags, ({ skills }, output) => create(skills, skill, { replace }, output));
     });
   make('delete', 'delete a skill', help.delete)

@@ -109,7 +109,7 @@ async function copy(request: CopyRequest, stores: StorageAccess, report: Command
     // A failed write fails again with the result, and is reported there.
     if (!report.json && report.terminal.stderrIsScreen) void report.terminal.status(text).catch(() => {});
   };
-  const transfer = { ...how, ...(names === undefined ? {} : { names }), onProgress };
+  const transfer = { ...how, names, onProgress };
   const { copied, skipped } = await stores.copyNamespaces(from, to, transfer);
   const exitCode = names !== undefined && copied.length + skipped.length === 0 ? Exit.failed : Exit.ok;
   const facts = { from: formatStorageUrl(from), to: formatStorageUrl(to), copied, skipped };

@@ -90,9 +90,9 @@ async function create(client: Client, flags: CreateFlags, report: CommandOutput)
   const { name, user, scopes, expires } = flags;
   const made = await client.tokens.create({
     name,
-    ...(user === undefined ? {} : { user }),
-    ...(scopes === undefined ? {} : { scopes }),
-    ...(expires === undefined ? {} : { expiresInMs: expires }),
+    user,
+    scopes,
+    expiresInMs: expires,
   });
   const { id, userName, expiresAt, scopes: allowed } = made.info;
   await report.result(made, made.token);

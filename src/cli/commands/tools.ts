@@ -232,14 +232,14 @@ export async function callTool(tools: ToolsApi, request: ToolWords, report: Comm
   const result = await tools.call(tool.name, named, {
     positional,
     approved,
-    ...(recipe === undefined ? {} : { recipe }),
-    ...(signal === undefined ? {} : { signal }),
+    recipe,
+    signal,
     onProgress: (text) => {
       // A failed write fails again with the result, and is reported there.
       if (!report.json) void report.terminal.status(text).catch(() => {});
     },
   });
-  const facts = { tool: tool.name, ...(recipe === undefined ? {} : { recipe }), result: valueToJson(result) };
+  const facts = { tool: tool.name, recipe, result: valueToJson(result) };
   if (await report.printJson(facts)) return Exit.ok;
   const text = resultToText(result);
   if (text !== '') await report.terminal.outLines(text);

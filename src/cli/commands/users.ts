@@ -111,7 +111,7 @@ async function show(client: Client, name: string, report: CommandOutput): Promis
 async function create(client: Client, name: string, flags: UserFlags, report: CommandOutput): Promise<number> {
   const { role } = flags;
   const quotas = quotasOf(flags);
-  const user = await client.users.create({ name, ...(role ? { role } : {}), ...(quotas ? { quotas } : {}) });
+  const user = await client.users.create({ name, role, quotas });
   const next = `\`cella users login ${user.name}\` prints a login link, \`cella tokens create --user ${user.name} --name NAME\` a token.`;
   await report.success(user, `Created ${user.name} (${user.role}).\n${next}`);
   return Exit.ok;
@@ -127,7 +127,7 @@ async function update(client: Client, name: string, flags: UserFlags, report: Co
       'Give --role, --sessions, --kernels, --memory, --executions, --storage, --model-usd or --model-tokens.',
     );
   }
-  const user = await client.users.update(id, { ...(role ? { role } : {}), ...(quotas ? { quotas } : {}) });
+  const user = await client.users.update(id, { role, quotas });
   await report.success(user, linesOf(user).join('\n'));
   return Exit.ok;
 }

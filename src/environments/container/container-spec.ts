@@ -81,7 +81,7 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
       Memory: memory,
       MemorySwap: memory,
       PidsLimit: limits.processes,
-      ...(limits.cpus === undefined ? {} : { NanoCpus: Math.round(limits.cpus * 1e9) }),
+      NanoCpus: limits.cpus === undefined ? undefined : Math.round(limits.cpus * 1e9),
       // Podman raises what is not named, which not everybody who runs it may do. Pid 1 lowers these and others further.
       Ulimits: [
         { Name: 'core', Soft: 0, Hard: 0 },

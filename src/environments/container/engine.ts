@@ -165,7 +165,7 @@ export function engineError(error: unknown, { address, what, image }: FailedCall
   if (status === 404 && image !== undefined && /image/i.test(words)) return imageNotFound(image, error);
   return new CellaError('CONTAINER_FAILED', `The container engine failed at ${what}: ${words}.`, {
     cause: error,
-    details: { address, ...(status === undefined ? {} : { status }) },
+    details: { address, status },
   });
 }
 

@@ -179,7 +179,7 @@ export class SupervisorClient implements PrestartableHost {
         await Promise.race([heard.promise, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
       }
       control.close();
-      return { ...how, ...(problem === undefined ? {} : { problem }) };
+      return { ...how, problem };
     });
     return { ...attachment, exited };
   }

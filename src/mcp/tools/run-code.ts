@@ -49,7 +49,7 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
           return textResult(text, { isError: true });
         }
         const limit = timeout === undefined ? timeoutMs : Math.ceil(timeout * 1000);
-        const request = { code, timeoutMs: limit, ...(transaction === undefined ? {} : { transaction }) };
+        const request = { code, timeoutMs: limit, transaction };
         return await call.waitFor(resumed ?? backend.queue(agent_key).begin(request, call));
       }),
   );

@@ -70,7 +70,7 @@ export function registerSkills({ server, backend }: ToolContext): void {
     },
     ({ name, source, description, replace }) =>
       asToolResult(backend, async () => {
-        const skill = { name, source, ...(description === undefined ? {} : { description }) };
+        const skill = { name, source, description };
         const created = toSkillSummary(await (await skills()).create(skill, { replace }));
         return textResult(`Kept: ${toLine(created)}`, { structuredContent: created });
       }),

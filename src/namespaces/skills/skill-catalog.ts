@@ -68,7 +68,7 @@ export class SkillCatalog {
       if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not in normal form');
       const { description, parameters: read } = await this.#reader.parse(text);
       const parameters = read.slice(0, MAX_PARAMETERS);
-      const facts = { name, description, parameters, updatedAt, ...(shared && { shared }) };
+      const facts = { name, description, parameters, updatedAt, shared };
       return { kind: 'skill', skill: { ...facts, source: text } };
     } catch (error) {
       if (!(error instanceof CellaError)) throw error;

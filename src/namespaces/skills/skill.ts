@@ -74,6 +74,6 @@ export function checkSourceLength(source: string): void {
 export function invalidSkill(reason: string, line?: number): CellaError {
   const at = line === undefined ? '' : `, line ${line}`;
   return new CellaError('SKILL_INVALID', `The source is no skill${at}: ${reason}.`, {
-    details: { reason, ...(line !== undefined && { line }) },
+    details: { reason, line },
   });
 }

@@ -92,7 +92,7 @@ async function follow(callee: string, request: HttpRequest, signal: AbortSignal)
       headers,
       redirect: 'manual',
       signal,
-      ...(body === undefined ? {} : { body }),
+      body,
     });
     const location = [301, 302, 303, 307, 308].includes(response.status) ? response.headers.get('location') : null;
     if (location === null) return response;

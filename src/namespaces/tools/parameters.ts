@@ -1,6 +1,7 @@
 /** The parameters of a tool and of its recipes: their YAML, the call signature, and checks of values. */
 
 import { z } from 'zod';
+import { omitUndefined } from '../../lib/omit-undefined.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
@@ -214,11 +215,7 @@ function definedFields(change: {
   default?: PyValue | undefined;
 }) {
   const { default: value, description, required } = change;
-  return {
-    ...(description === undefined ? {} : { description }),
-    ...(required === undefined ? {} : { required }),
-    ...(value === undefined ? {} : { default: value, required: false }),
-  };
+  return omitUndefined({ description, required: value === undefined ? required : false, default: value });
 }
 
 /** Names that are not there, and defaults and presets of the wrong type, when the definition is read. */

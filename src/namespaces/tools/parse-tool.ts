@@ -48,5 +48,5 @@ function issueText(issue: z.core.$ZodIssue): string {
 function invalidTool(where: string, line: number | undefined, reason: string): CellaError {
   const at = line === undefined ? where : `${where}:${line}`;
   const message = `The tool in ${at} cannot be used: ${reason.replace(/\.$/, '')}.`;
-  return new CellaError('TOOL_INVALID', message, { details: { where, ...(line === undefined ? {} : { line }) } });
+  return new CellaError('TOOL_INVALID', message, { details: { where, line } });
 }

@@ -38,7 +38,7 @@ const request = fc
   .record({ method, url, headers, body })
   // As requests are prepared: a body has a type.
   .map((made): HttpRequest => {
-    const typed = made.body === undefined ? {} : { 'content-type': 'application/json' };
+    const typed: Record<string, string> = made.body === undefined ? {} : { 'content-type': 'application/json' };
     return { ...made, headers: { ...typed, ...made.headers } };
   });
 const credential = fc.constantFrom('TOKEN', 'OTHER');

@@ -30,10 +30,7 @@ const Search = PageQuery.extend({
     .meta({ description: 'Finds the best 20, or `limit` up to 100, in place of a list.' }),
 });
 /** Where the next page begins; not there on the last one. */
-const next = z
-  .string()
-  .exactOptional()
-  .meta({ description: 'Where to go on, by `after`; not there on the last page.' });
+const next = z.string().optional().meta({ description: 'Where to go on, by `after`; not there on the last page.' });
 
 const path = z.string().max(4096).meta({ description: 'Relative to the workspace.' });
 const flag = z.enum(['true', 'false']).default('false');
@@ -240,7 +237,7 @@ export const namespaceRoutes = {
       deps: z.array(z.string()).readonly(),
       next: z
         .object({ tools: next, skills: next, artifacts: next })
-        .exactOptional()
+        .optional()
         .meta({ description: 'Of each kind that has more: where to go on, by `only` and `after`.' }),
     }),
   }),

@@ -129,7 +129,7 @@ export class Logins {
     const { tokenId, userId } = grant;
     if (tokenId !== undefined && !(await this.#tokens.isAlive(tokenId, userId))) throw unauthenticated();
     const id = loginId.slice(0, 16);
-    return principalOf(this.#users, grant, { kind: 'login', id, ...(tokenId === undefined ? {} : { tokenId }) });
+    return principalOf(this.#users, grant, { kind: 'login', id, tokenId });
   }
 }
 

@@ -91,7 +91,7 @@ export class SessionTokens {
       {
         ...{ session, task: turn, executor: runner, userId: by.userId, uses: 0 },
         ...{ createdAt, expiresAt: createdAt + ttlMs },
-        ...(mostUses === undefined ? {} : { mostUses }),
+        mostUses,
         secretSha256: digestOf(parts.secret),
       },
       { ifRevision: 0 },

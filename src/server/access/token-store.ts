@@ -186,8 +186,8 @@ function infoOf(
     userName: userId.split('~', 1)[0] ?? '',
     scopes,
     createdAt,
-    ...(expiresAt === undefined ? {} : { expiresAt }),
-    ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
+    expiresAt,
+    lastUsedAt,
   };
 }
 

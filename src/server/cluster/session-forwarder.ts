@@ -5,6 +5,7 @@
 
 import { Agent, type IncomingMessage } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
+import { omitUndefined } from '../../lib/omit-undefined.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/access-control.ts';
@@ -180,8 +181,8 @@ export class SessionForwarder implements Disposable {
       from: this.#options.peers.id,
       client: clientAddress(c),
     });
-    const authorization = own === undefined ? {} : { authorization: own };
-    return { ...passed, ...authorization, [FORWARD_HEADER]: hop, 'x-request-id': c.get('requestId') };
+    const credentials = omitUndefined({ authorization: own });
+    return { ...passed, ...credentials, [FORWARD_HEADER]: hop, 'x-request-id': c.get('requestId') };
   }
 
   /** A client of the local socket is the admin but has no credential that another server accepts. */

@@ -83,9 +83,9 @@ export class ExecutionRecorder implements AsyncDisposable {
     this.#addCutBytes(wire);
     const { stdout, stderr, displays, value, repr, data, ...facts } = wire;
     const values = {
-      ...(value === undefined ? {} : { value }),
-      ...(repr === undefined ? {} : { repr }),
-      ...(data === undefined ? {} : { data }),
+      value,
+      repr,
+      data,
     };
     const text = await jsonText(values);
     const file = jsonBytes(text) > this.#limits.eventBytes ? await this.#outputs.keep('json', text) : undefined;
@@ -181,10 +181,10 @@ export async function startedEvent(
     execution: id,
     code: large ? code.slice(0, SHOWN_CODE_CHARS) : code,
     ...(large ? { file: await outputs.keep('txt', code) } : {}),
-    ...(transaction === undefined ? {} : { transaction }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(by === undefined ? {} : { by }),
-    ...(request === undefined ? {} : { request }),
+    transaction,
+    timeoutMs,
+    by,
+    request,
   };
 }
 
@@ -192,9 +192,9 @@ export function toExecuteOptions({ options }: ServerExecution, signal: AbortSign
   const { timeoutMs, inputTimeoutMs, transaction } = options;
   return {
     signal,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),
-    ...(transaction === undefined ? {} : { transaction }),
+    timeoutMs,
+    inputTimeoutMs,
+    transaction,
   };
 }
 
@@ -242,8 +242,8 @@ async function toLogEvent(
   const execution = ownerOf(number);
   const owner = {
     background: true as const,
-    ...(execution === undefined ? {} : { execution }),
-    ...(number === undefined ? {} : { number }),
+    execution,
+    number,
   };
   if (event.type === 'progress') return { ...event, ...owner };
   if (event.type !== 'display') return { type: event.type, text: event.text, ...owner };

@@ -41,8 +41,8 @@ export async function chargeCall(
   const price = rules.priceOf(model ?? '') ?? rules.priceOf(modelRequest.model ?? '');
   const used: TokenUsage = {
     ...counts,
-    ...(price ? { costUsd: costOf(counts, reported.input ? price : worstCasePrice(price)) } : {}),
-    ...(model === undefined ? {} : { model: model.slice(0, 200) }),
+    costUsd: price && costOf(counts, reported.input ? price : worstCasePrice(price)),
+    model: model?.slice(0, 200),
   };
   const estimated = !reported.input || !reported.output;
   await usage.add(binding, { usage: used, estimated });

@@ -212,7 +212,7 @@ function logRequest(c: RequestContext, log: Logger, metrics: HttpMetrics, ms: nu
     status,
     ms: Math.round(ms * 10) / 10,
     from: clientAddress(c),
-    ...(user === undefined ? {} : { user }),
+    user,
   };
   if (route === '/health') log.debug(line, 'request');
   else log.info(line, 'request');

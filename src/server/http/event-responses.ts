@@ -64,7 +64,7 @@ async function* eventsFrom(
   session: ServerSession,
   { after, execution, turn, signal }: ResponseFilter,
 ): AsyncGenerator<FeedItem> {
-  const of = { ...(execution === undefined ? {} : { execution }), ...(turn === undefined ? {} : { turn }) };
+  const of = { execution, turn };
   yield* session.events({ after: await after, ...of, signal });
 }
 

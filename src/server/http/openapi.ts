@@ -57,13 +57,11 @@ function operationOf(route: Route, schemas: JsonObject): Operation {
       ...parametersOf(query, 'query', schemas),
       ...parametersOf(headers, 'header', schemas),
     ],
-    ...(body ? { requestBody: body } : {}),
-    ...(socket && {
-      'x-websocket': {
-        client: schemaOf(socket.client, 'input', schemas),
-        server: schemaOf(socket.server, 'output', schemas),
-      },
-    }),
+    requestBody: body,
+    'x-websocket': socket && {
+      client: schemaOf(socket.client, 'input', schemas),
+      server: schemaOf(socket.server, 'output', schemas),
+    },
     responses: {
       ...(socket
         ? { 101: { description: 'It is a WebSocket from here on.' } }
@@ -141,7 +139,7 @@ function parametersOf(schema: z.ZodType, place: 'path' | 'query' | 'header', sch
     name,
     in: place,
     required: place === 'path' || required.includes(name),
-    ...(description === undefined ? {} : { description }),
+    description,
     schema: shape,
   }));
 }

@@ -8,6 +8,7 @@
 
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
+import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
 import { frameRoutes } from '../../protocol/api/routes.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
@@ -116,8 +117,7 @@ export class SessionSocket {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
       if (told.code === 'UNAUTHENTICATED') this.#connection.close(CloseCode.refused, 'the token is no longer good');
-      else
-        await this.#connection.outbox.send({ type: 'error', ...(id === undefined ? {} : { id }), ...errorBody(told) });
+      else await this.#connection.outbox.send({ type: 'error', id, ...errorBody(told) });
     }
   }
 
@@ -141,7 +141,7 @@ export class SessionSocket {
         if (service.stopping.aborted) throw drainingError();
         await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
-        const handle = await session.execute(code, { ...defined(options), by });
+        const handle = await session.execute(code, { ...omitUndefined(options), by });
         const { id: execution, replayed, started, outcome } = handle;
         return { reply: { execution, firstSeq: await started, replayed }, outcome };
       }
@@ -151,7 +151,7 @@ export class SessionSocket {
         await session.answerInput(frame.request, frame.text, { by });
         return {};
       case 'cancel_input':
-        await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) });
+        await session.cancelInput(frame.request, { by, ...omitUndefined({ reason: frame.reason }) });
         return {};
       case 'permission':
         return { reply: await session.permissions.decide(by, frame.permission, frame.decision) };
@@ -174,10 +174,4 @@ const closeReasons: Partial<Record<string, readonly [number, string]>> = {
 function frameOf(text: string): object | undefined {
   const value = parseCheapJson(text);
   return typeof value === 'object' && value !== null ? value : undefined;
-}
-
-/** Without what is not there. */
-function defined<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
 }

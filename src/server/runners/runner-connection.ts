@@ -148,7 +148,7 @@ export class RunnerConnection {
     const params = { ...(await this.#agentFolders(agent)), profile };
     const send = (part?: SentPart) => {
       const sent = transcript && part && { ...part, conversation: transcript.conversation };
-      return this.#peer.call(SetupSession, { ...params, ...(sent && { transcript: sent }) }, options);
+      return this.#peer.call(SetupSession, { ...params, transcript: sent }, options);
     };
     await this.#guarding(sendWholeTranscript(transcript?.text ?? '', send));
   }

@@ -85,7 +85,7 @@ export class KernelLease {
   /** Gives another session a kernel with the same memory. */
   async fork(other: KernelLease, from: string | undefined): Promise<void> {
     const { pool } = this.#parts.services;
-    const wanted = { agentKey: other.key, ...(from === undefined ? {} : { from }) };
+    const wanted = { agentKey: other.key, from };
     await pool.fork(this.key, wanted, this.#options, other.#own);
   }
 
@@ -97,7 +97,7 @@ export class KernelLease {
 
   get #options() {
     const { settings, folderIds } = this.#parts.definition();
-    return { ...settings, ...(folderIds ? { folderIds } : {}), ...this.#own };
+    return { ...settings, folderIds, ...this.#own };
   }
 
   async #acquire(): Promise<Session> {

@@ -147,8 +147,8 @@ export class LoggedSession implements api.SessionApi {
   async fork({ agentKey, from, replace }: api.ForkOptions): Promise<api.SessionApi> {
     const forked = await this.#server.fork({
       agentKey,
-      ...(from === undefined ? {} : { from }),
-      ...(replace === undefined ? {} : { replace }),
+      from,
+      replace,
     });
     return await forked.api();
   }

@@ -290,7 +290,7 @@ export class ServerSession {
     this.#ending.checkOpen();
     const made = await runnerSpecOf(this.#services, this.#definition, await this.info());
     const tellDenied: RunnerSpec['tellDenied'] = (attempt, turn) => {
-      this.#log.add({ type: 'network_denied', ...attempt, ...(turn === undefined ? {} : { turn }) }, 0);
+      this.#log.add({ type: 'network_denied', ...attempt, turn }, 0);
       this.#services.refused(this.#definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
     };
     return { ...made, tellDenied };
@@ -304,7 +304,7 @@ export class ServerSession {
 
   /** Logs what was done to the session. */
   logStateChange(change: StateChange, { subject, by }: StateFacts = {}): Promise<number> {
-    const facts = { ...(subject === undefined ? {} : { subject }), ...(by === undefined ? {} : { by }) };
+    const facts = { subject, by };
     if (change === 'reset' || change === 'restarted') this.#services.counters.restarts++;
     return this.#log.write({ type: 'session_state', change, ...facts });
   }
@@ -426,8 +426,8 @@ async function runnerSpecOf(
 ): Promise<Omit<RunnerSpec, 'tellDenied'>> {
   const key = storageKeyOf(ownerId, agentKey);
   const workspaceOf = (await storage.records.get(key))?.workspaceOf;
-  const options = { ...session, ...settings, ...(folderIds ? { folderIds } : {}), agentKey: key, dataDir };
-  return { info, options, ...(workspaceOf === undefined ? {} : { workspaceOf }) };
+  const options = { ...session, ...settings, folderIds, agentKey: key, dataDir };
+  return { info, options, workspaceOf };
 }
 
 type OfflineServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;

@@ -53,7 +53,7 @@ export function newDefinition(ownerId: string, wanted: unknown): SessionDefiniti
   checkOptions({ ...given, agentKey });
   const now = Date.now();
   const facts = { id: newSessionId(), ownerId, agentKey, labels, shares, settings: given };
-  return { ...facts, ...(name === undefined ? {} : { name }), life: 'present', createdAt: now, updatedAt: now };
+  return { ...facts, name, life: 'present', createdAt: now, updatedAt: now };
 }
 
 /** For a key that exists: the second caller must ask for what the first got. */
@@ -80,7 +80,7 @@ export function applyChange(there: SessionDefinition, change: unknown): SessionD
   const called = name === undefined ? before : (name ?? undefined);
   return {
     ...rest,
-    ...(called === undefined ? {} : { name: called }),
+    name: called,
     labels,
     shares,
     settings,

@@ -412,7 +412,7 @@ export class PendingInputs {
     await this.#log.write({
       type: 'input_answered',
       ...{ execution, id, outcome },
-      ...(by === undefined ? {} : { by }),
+      by,
     });
   }
 

@@ -132,7 +132,7 @@ export async function listUserKernels(
   return [...agents.values()].map(({ agentKey, workspaceOf, ...facts }) => ({
     agentKey: agentKeyIn(ownerId, agentKey) ?? agentKey,
     ...facts,
-    ...(workspaceOf === undefined ? {} : { workspaceOf: agentKeyIn(ownerId, workspaceOf) ?? workspaceOf }),
+    workspaceOf: workspaceOf === undefined ? undefined : (agentKeyIn(ownerId, workspaceOf) ?? workspaceOf),
   }));
 }
 
@@ -141,5 +141,5 @@ type StoredKernel = Omit<KernelInfo, 'state' | 'executions'>;
 /** A hibernated kernel has none. */
 function withoutProcess({ pid, memoryBytes, ...known }: StoredKernel, state: KernelInfo['state']): StoredKernel {
   if (state === 'hibernated') return known;
-  return { ...known, ...(pid === undefined ? {} : { pid }), ...(memoryBytes === undefined ? {} : { memoryBytes }) };
+  return { ...known, pid, memoryBytes };
 }

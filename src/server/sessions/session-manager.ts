@@ -362,5 +362,5 @@ function notSaved(sessions: readonly ServerSession[], cause: unknown): CellaErro
   const details = { sessions: sessions.map(({ id }) => id) };
   if (!(cause instanceof CellaError)) return new CellaError('INTERNAL', message, { cause, details });
   const { code, ownAdvice: advice } = cause;
-  return new CellaError(code, message, { cause, details, ...(advice === undefined ? {} : { advice }) });
+  return new CellaError(code, message, { cause, details, advice });
 }

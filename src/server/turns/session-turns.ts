@@ -225,8 +225,8 @@ export class SessionTurns {
       id,
       agent: options.agent ?? DEFAULT_AGENT,
       mode: options.mode ?? 'ask',
-      ...(options.model === undefined ? {} : { model: options.model }),
-      ...(options.profile === undefined ? {} : { profile: options.profile.name }),
+      model: options.model,
+      profile: options.profile?.name,
       prompt: truncate(options.prompt, RECORDED_CHARS),
       by: options.by,
       status: 'queued',
@@ -266,7 +266,7 @@ export class SessionTurns {
   async #logQueued(turn: string): Promise<void> {
     const [ahead, running] = [this.#ahead(turn), this.running];
     if (ahead === 0) return;
-    const event = { type: 'turn_queued', turn, ahead, ...(running === undefined ? {} : { running }) } as const;
+    const event = { type: 'turn_queued', turn, ahead, running } as const;
     await this.#parts.writer.write(event, { flushed: true });
   }
 

@@ -1,6 +1,7 @@
 /** Runs one turn from its start to its one end. Both are durable, also if the runner or, for a while, storage fails. */
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { TurnInfo, TurnResult, TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
@@ -63,7 +64,7 @@ export class TurnExecutor {
       agent,
       prompt: turn.request.prompt,
       mode,
-      ...(model === undefined ? {} : { model }),
+      model,
       by,
     });
     const firstSeq = await this.#parts.writer.write(event, { size: event.prompt.length, flushed: true });
@@ -127,9 +128,9 @@ export class TurnExecutor {
   async finish(turn: SessionTurn, { status, conversation, usage, error }: TurnResult): Promise<void> {
     const facts = {
       status,
-      ...(conversation === undefined ? {} : { conversation }),
-      ...(usage === undefined ? {} : { usage }),
-      ...(error === undefined ? {} : { error }),
+      conversation,
+      usage,
+      error,
     };
     for (;;) {
       try {
@@ -145,7 +146,7 @@ export class TurnExecutor {
   }
 
   async #update(turn: SessionTurn, facts: Partial<TurnInfo>): Promise<void> {
-    turn.record = { ...turn.record, ...facts };
+    turn.record = { ...turn.record, ...omitUndefined(facts) };
     await this.#parts.records.put(turn.record);
   }
 }

@@ -79,8 +79,8 @@ export class TurnRecorder {
     const { text, output } = event;
     const file = await this.#keep({ text, input, output });
     const texts = {
-      ...(text === undefined ? {} : { text: truncate(text) }),
-      ...(output === undefined ? {} : { output: truncate(output) }),
+      text: text === undefined ? undefined : truncate(text),
+      output: output === undefined ? undefined : truncate(output),
     };
     return { ...event, ...shown, ...texts, ...(file ? { file } : {}) };
   }

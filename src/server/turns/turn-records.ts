@@ -116,8 +116,8 @@ export function endedEvent({ id, status, usage, error }: TurnInfo): SessionEvent
     type: 'turn_ended',
     turn: id,
     status: status === 'queued' || status === 'running' ? 'interrupted' : status,
-    ...(usage === undefined ? {} : { usage }),
-    ...(error === undefined ? {} : { error }),
+    usage,
+    error,
   };
 }
 

@@ -25,7 +25,8 @@ afterEach(() => Promise.all(screens.splice(0).map((screen) => screen[Symbol.asyn
 
 async function open(...flags: string[]): Promise<Screen> {
   const env = { CELLA_DATA_DIR: cella.dataDir, TMPDIR: cella.temporary, PATH: process.env.PATH ?? '' };
-  const python = process.env.CELLA_PYTHON === undefined ? {} : { CELLA_PYTHON: process.env.CELLA_PYTHON };
+  const python: Record<string, string> =
+    process.env.CELLA_PYTHON === undefined ? {} : { CELLA_PYTHON: process.env.CELLA_PYTHON };
   const screen = new Screen([process.execPath, launcher, 'chat', ...flags], { ...env, ...python });
   screens.push(screen);
   await screen.shows(PROMPT);

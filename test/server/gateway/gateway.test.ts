@@ -71,7 +71,11 @@ describe('what the provider is asked', () => {
     const own = await Gateway.open({ settings: { providers: at(url) } });
     const person = await own.person('ada', KEY);
     const token = await person.token();
-    const places = [{ authorization: `Bearer ${token}` }, { 'x-api-key': token }, { 'x-goog-api-key': token }];
+    const places: Record<string, string>[] = [
+      { authorization: `Bearer ${token}` },
+      { 'x-api-key': token },
+      { 'x-goog-api-key': token },
+    ];
     const more = { cookie: 'a=b', 'proxy-authorization': 'x', 'x-forwarded-for': '1.2.3.4', te: 'trailers' };
     for (const place of places) {
       const headers = { ...place, ...more, 'anthropic-beta': 'effort-2025-11-24', connection: 'keep-alive, x-api-key' };

@@ -218,7 +218,8 @@ describe('a WebSocket', () => {
     const { id } = await daemon.session({ agentKey: 'cookie' });
     await daemon.run(id, 'print("for its own page")');
     const cookie = (await daemon.call('POST /v1/login')).headers.get('set-cookie')?.split(';')[0] ?? '';
-    for (const site of [{}, { 'sec-fetch-site': 'same-origin' }]) {
+    const sites: Record<string, string>[] = [{}, { 'sec-fetch-site': 'same-origin' }];
+    for (const site of sites) {
       using own = new Client(id, { token: null, headers: { cookie, origin: daemon.url, ...site } });
       await own.until(({ text }) => text === 'for its own page\n');
     }

@@ -24,7 +24,7 @@ const MAKING_COST = 0.5;
 export function auditHandlers({ access }: ServerContext): Handlers<typeof auditRoutes> {
   return {
     readAudit: async ({ query: { after, limit, user, session }, principal }) => {
-      const wanted = { ...(user === undefined ? {} : { userId: user }), ...(session === undefined ? {} : { session }) };
+      const wanted = { userId: user, session };
       return await access.audit.page(principal, { after, limit, ...wanted });
     },
   };
@@ -96,8 +96,8 @@ export function userHandlers({
     },
 
     listUsers: async ({ query: { after, limit }, principal }) => {
-      const { items, next } = await access.users.list(principal, { limit, ...(after === undefined ? {} : { after }) });
-      return { users: items, ...(next === undefined ? {} : { next }) };
+      const { items, next } = await access.users.list(principal, { limit, after });
+      return { users: items, next };
     },
 
     getUser: async ({ params, principal }) => access.users.get(principal, params.user),
@@ -106,9 +106,9 @@ export function userHandlers({
       auditTarget({ target: params.user });
       const { role, disabled, quotas } = body;
       return await access.users.update(principal, params.user, {
-        ...(role === undefined ? {} : { role }),
-        ...(disabled === undefined ? {} : { disabled }),
-        ...(quotas === undefined ? {} : { quotas }),
+        role,
+        disabled,
+        quotas,
       });
     },
 
@@ -134,9 +134,9 @@ export function tokenHandlers({ access }: ServerContext): Handlers<typeof tokenR
       admitMaking(access, principal);
       const made = await access.tokens.create(principal, {
         name,
-        ...(user === undefined ? {} : { user }),
-        ...(scopes === undefined ? {} : { scopes }),
-        ...(expiresInMs === undefined ? {} : { expiresInMs }),
+        user,
+        scopes,
+        expiresInMs,
       });
       auditTarget({ target: made.info.id });
       return made;
@@ -159,7 +159,7 @@ function admitMaking({ credentialRates }: ServerContext['access'], { userId, sco
 }
 
 function meOf({ userId, userName, role, scopes }: Principal, csrf?: string) {
-  return { userId, userName, role, scopes, ...(csrf === undefined ? {} : { csrf }) };
+  return { userId, userName, role, scopes, csrf };
 }
 
 /** No script reads it, and no other site sends it. */

@@ -27,11 +27,11 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
       const gone = stopWhenGone ? new AbortController() : undefined;
       const options: ServerExecuteOptions = {
         by: principal.userId,
-        ...(timeoutMs === undefined ? {} : { timeoutMs }),
-        ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),
-        ...(transaction === undefined ? {} : { transaction }),
-        ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-        ...(gone === undefined ? {} : { signal: gone.signal }),
+        timeoutMs,
+        inputTimeoutMs,
+        transaction,
+        idempotencyKey,
+        signal: gone?.signal,
       };
       if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
       const form = negotiateFormat(context.req.header('accept'));
@@ -62,8 +62,7 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
       const session = await host.open(info.id);
       const by = principal.userId;
       if ('text' in body) await session.answerInput(body.request, body.text, { by });
-      else
-        await session.cancelInput(body.request, { by, ...(body.reason === undefined ? {} : { reason: body.reason }) });
+      else await session.cancelInput(body.request, { by, reason: body.reason });
     },
   };
 }

@@ -56,7 +56,7 @@ export function toolHandlers(service: ServerContext): Handlers<typeof toolRoutes
     addTool: async ({ info, body: { yaml, replace = false, where }, auditTarget }) => {
       const added = await (await wakeSession(service, info)).tools.add(yaml, {
         replace,
-        ...(where === undefined ? {} : { where }),
+        where,
       });
       auditTarget({ target: added.name });
       return plain(added);
@@ -74,7 +74,7 @@ export function toolHandlers(service: ServerContext): Handlers<typeof toolRoutes
       const { recipe, positional = [], named = {}, approved = false } = body;
       const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
       const value = await (await wakeSession(service, info)).tools.call(params.name, values, {
-        ...(recipe === undefined ? {} : { recipe }),
+        recipe,
         positional: positional.map(valueFromWire),
         approved,
         signal: context.req.raw.signal,
@@ -101,7 +101,7 @@ export function skillHandlers(service: ServerContext): Handlers<typeof skillRout
     createSkill: async ({ info, body: { name, source, description, replace = false }, auditTarget }) => {
       auditTarget({ target: name });
       await storageQuota.admit(info.ownerId, Buffer.byteLength(source));
-      const skill = { name, source, ...(description === undefined ? {} : { description }) };
+      const skill = { name, source, description };
       return plain(await (await wakeSession(service, info)).skills.create(skill, { replace }));
     },
 
@@ -136,8 +136,8 @@ export function artifactHandlers(service: ServerContext): Handlers<typeof artifa
       const facts = {
         type,
         mediaType,
-        ...(description === undefined ? {} : { description }),
-        ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
+        description,
+        metadata: metadata === undefined ? undefined : metadataOf(metadata),
       };
       return await (await wakeSession(service, info)).artifacts.save(params.name, chunks, facts);
     },

@@ -28,7 +28,7 @@ export function sessionHandlers({ host, access, kernels, membersMay }: ServerCon
       const labels = label === undefined ? {} : { labels: labelsOf(label) };
       const ownerId = owner === undefined ? undefined : ((await access.users.find(owner))?.id ?? owner);
       return await host.list(
-        { ...wanted, ...labels, ...(ownerId === undefined ? {} : { ownerId }) },
+        { ...wanted, ...labels, ownerId },
         (session) => rightOf(principal, session.ownerId, session.shares) !== undefined,
         principal.scopes.includes('admin') ? undefined : principal,
       );
@@ -104,8 +104,8 @@ export function stateHandlers(service: ServerContext): Handlers<typeof stateRout
     createCheckpoint: async ({ info, body: { name, durable }, auditTarget }) => {
       await storageQuota.admit(info.ownerId);
       const made = await (await api(info)).checkpoint({
-        ...(name === undefined ? {} : { name }),
-        ...(durable === undefined ? {} : { durable }),
+        name,
+        durable,
       });
       auditTarget({ target: made.id });
       storageQuota.addStored(info.ownerId, made.bytes ?? 0);
