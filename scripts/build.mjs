@@ -56,7 +56,17 @@ async function bundle() {
   const { rolldown } = await import('rolldown');
   const inside = (name) => /^(\.|\/|zod$|zod\/|commander$)/.test(name);
   const made = await rolldown({ input: join(staging, 'main.js'), platform: 'node', external: (name) => !inside(name) });
-  await made.write({ dir: staging, format: 'esm', chunkFileNames: 'bundle/[name]-[hash].js' });
+  // Small modules that most commands use are one file, and those that every command loads another.
+  const groups = [
+    { name: 'lib-start', test: /\/build-\d+\/lib\/(suggest|errno)/, priority: 1 },
+    { name: 'lib', test: /\/build-\d+\/lib\/(?!yaml-document)/ },
+  ];
+  await made.write({
+    dir: staging,
+    format: 'esm',
+    chunkFileNames: 'bundle/[name]-[hash].js',
+    codeSplitting: { groups },
+  });
   await made.close();
   await bundleRunner(join(staging, 'runner', 'cella-runner.js'), join(staging, 'runner', 'cella-runner.mjs'));
 }
