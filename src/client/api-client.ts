@@ -143,7 +143,7 @@ export function parseResponse<T>(schema: z.ZodType<T>, value: unknown, what: str
 type SessionRouteName = { [N in RouteName]: Routes[N]['auth'] extends SessionAuth ? N : never }[RouteName];
 
 /** Without the id of the session. */
-type SessionRequest<R extends Route> = Omit<RouteRequest<R>, 'params'> &
+type SessionRouteRequest<R extends Route> = Omit<RouteRequest<R>, 'params'> &
   (IsOptional<Omit<z.input<R['params']>, 'id'>> extends true
     ? unknown
     : { readonly params: Omit<z.input<R['params']>, 'id'> });
@@ -163,14 +163,14 @@ export class SessionApiClient {
 
   call<N extends SessionRouteName>(
     name: N,
-    ...request: Args<SessionRequest<Routes[N]>>
+    ...request: Args<SessionRouteRequest<Routes[N]>>
   ): Promise<RouteResponse<Routes[N]>>;
   async call(name: SessionRouteName, request?: AnyRequest): Promise<unknown> {
     this.#check();
     return await this.api.send(routes[name], this.#ofSession(request));
   }
 
-  open<N extends SessionRouteName>(name: N, ...request: Args<SessionRequest<Routes[N]>>): Promise<Response>;
+  open<N extends SessionRouteName>(name: N, ...request: Args<SessionRouteRequest<Routes[N]>>): Promise<Response>;
   async open(name: SessionRouteName, request?: AnyRequest): Promise<Response> {
     this.#check();
     return await this.api.sendForResponse(routes[name], this.#ofSession(request));

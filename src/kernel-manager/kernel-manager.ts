@@ -15,8 +15,8 @@ import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import type { Checkpoint, Manifest, Restored } from '../protocol/kernel-state.ts';
 import type { Clock } from '../storage/contract.ts';
 import { Autosave, forkForSave, saveBeforeEnd } from './autosave.ts';
-import { type CellOptions, CellRunner, type EndedCell } from './cell-runner.ts';
 import { ExecutionQueue } from './execution-queue.ts';
+import { type CellOptions, type EndedCell, KernelCells } from './kernel-cells.ts';
 import { KernelCheckpoints } from './kernel-checkpoints.ts';
 import { type AttachedProcess, EMPTY, KernelProcess, type KernelProcessOptions, LAST_SAVE } from './kernel-process.ts';
 import type { SlotHolder } from './kernel-slots.ts';
@@ -50,7 +50,7 @@ export class KernelManager implements SlotHolder {
   readonly #recovery: Recovery;
   readonly #rollback: KernelRollback;
   readonly #checkpoints: KernelCheckpoints;
-  readonly #cells: CellRunner;
+  readonly #cells: KernelCells;
   #idleSince = 0;
 
   constructor(options: KernelManagerOptions) {
@@ -75,7 +75,7 @@ export class KernelManager implements SlotHolder {
     this.#recovery = recovery;
     this.#rollback = rollback;
     this.#checkpoints = new KernelCheckpoints({ ...parts, durable: durableCheckpoints, clear: () => this.#clear() });
-    this.#cells = new CellRunner({ ...parts, onCell, onIdle: () => this.#becomeIdle() });
+    this.#cells = new KernelCells({ ...parts, onCell, onIdle: () => this.#becomeIdle() });
   }
 
   /** On the host; 0 if no kernel is alive. */

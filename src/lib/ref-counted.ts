@@ -11,7 +11,7 @@ interface RefCountedOptions<T> {
   readonly close: (resource: T) => Promise<void>;
 }
 
-interface Entry<T> {
+interface CountedEntry<T> {
   readonly resource: T;
   readonly idle: IdleTimeout;
   users: number;
@@ -29,7 +29,7 @@ export interface Acquired<T> {
 export class RefCounted<T> {
   readonly #options: RefCountedOptions<T>;
   /** In the order of their last use. */
-  readonly #entries = new Map<string, Entry<T>>();
+  readonly #entries = new Map<string, CountedEntry<T>>();
 
   constructor(options: RefCountedOptions<T>) {
     this.#options = options;
@@ -73,12 +73,12 @@ export class RefCounted<T> {
     await Promise.all(all.map((entry) => this.#close(entry)));
   }
 
-  #newEntry(key: string, resource: T): Entry<T> {
+  #newEntry(key: string, resource: T): CountedEntry<T> {
     const idle = new IdleTimeout(this.#options.idleMs, () => this.#remove(key));
     return { resource, idle, users: 0, closed: false };
   }
 
-  #becomeIdle(entry: Entry<T>): void {
+  #becomeIdle(entry: CountedEntry<T>): void {
     entry.idle.restart();
     if (this.#entries.size <= (this.#options.maxOpen ?? Number.POSITIVE_INFINITY)) return;
     const [oldest] = [...this.#entries].find(([, { users }]) => users === 0) ?? [];
@@ -91,7 +91,7 @@ export class RefCounted<T> {
     if (entry) this.#close(entry).catch(() => {}); // nobody uses it
   }
 
-  async #close(entry: Entry<T>): Promise<void> {
+  async #close(entry: CountedEntry<T>): Promise<void> {
     entry.idle.stop();
     entry.closed = true;
     await this.#options.close(entry.resource);

@@ -119,6 +119,7 @@ export const DepsResult = z
     note: z.string().optional(),
   })
   .meta({ id: 'DepsResult' });
+export type DepsResult = z.infer<typeof DepsResult>;
 
 /** A change that is streamed: lines on how far it is, and its result as the last. */
 export const DepsLine = z

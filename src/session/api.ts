@@ -1,5 +1,6 @@
 /** The interfaces of a session: code, state, checkpoints, its four namespaces and its coding agent. Local and remote sessions implement them. */
 
+import type { DepsStatus } from '../namespaces/deps/deps.ts';
 import type { SkillInfo, SkillProblem } from '../namespaces/skills/skill.ts';
 import type { NewSkill } from '../namespaces/skills/skills.ts';
 import type { ToolProblem } from '../namespaces/tools/catalog.ts';
@@ -16,7 +17,7 @@ import type {
   Restored,
   Variable,
 } from '../protocol/kernel-state.ts';
-import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
+import type { ArtifactFacts, ArtifactInfo, DepsResult } from '../protocol/namespace-models.ts';
 import type { PermissionDecision, PermissionInfo } from '../protocol/permission.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
@@ -149,35 +150,20 @@ export interface PromptedTurn extends AsyncIterable<TurnEvent> {
 }
 
 // The client imports nothing below this file, so the types of the namespaces are exported from here.
+export type { DepsStatus } from '../namespaces/deps/deps.ts';
 export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/skill.ts';
 export type { NewSkill } from '../namespaces/skills/skills.ts';
 export type { ToolProblem } from '../namespaces/tools/catalog.ts';
 export type { Parameter as ToolParameter } from '../namespaces/tools/parameters.ts';
 export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/tool-approval.ts';
 export type { RecipeInfo, ToolInfo } from '../namespaces/tools/tool-info.ts';
+export type { DepsResult } from '../protocol/namespace-models.ts';
 
 /** For work that may take long. */
 export interface WorkOptions {
   readonly signal?: AbortSignal;
   /** Called with one line of progress. */
   readonly onProgress?: (text: string) => void;
-}
-
-export interface DepsResult {
-  readonly installed: readonly string[];
-  /** `reason`: from the installer. */
-  readonly failed: readonly { readonly requirement: string; readonly reason: string }[];
-  readonly removed?: readonly string[];
-  readonly note?: string;
-}
-
-export interface DepsStatus {
-  /** The configured packages. */
-  readonly requirements: readonly string[];
-  /** The Python that kernels run here: `cp311-x86_64`. */
-  readonly python: string;
-  /** Whether all of them are installed for that Python. */
-  readonly installed: boolean;
 }
 
 export interface DepsApi {

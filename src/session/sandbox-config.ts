@@ -48,7 +48,7 @@ import type { ExecutorFactory } from './shared-resources.ts';
 
 /** The sandbox of one session, before it is opened. */
 export class SandboxConfig {
-  readonly executorChoice: ExecutorChoice;
+  readonly executorChoice: ChosenExecutor;
   /** Environment variables of the code. */
   readonly env: Readonly<Record<string, string>>;
   /** The folder, inside the sandbox, of the package set that kernels start with. */
@@ -70,7 +70,7 @@ export class SandboxConfig {
   readonly #shared: Pick<EnvironmentSpec, 'network' | 'readable' | 'writable' | 'limits'>;
   #specKey: string | undefined;
 
-  private constructor(options: CheckedOptions, recipe: ExecutorChoice, dataDir: string) {
+  private constructor(options: CheckedOptions, recipe: ChosenExecutor, dataDir: string) {
     const policy = policyOf(options.sandbox);
     this.executorChoice = recipe;
     // Without a sandbox the code sees the host's own paths.
@@ -241,13 +241,13 @@ export class SandboxConfig {
   }
 }
 
-export interface ExecutorChoice extends ExecutorFactory {
+export interface ChosenExecutor extends ExecutorFactory {
   readonly kind: ExecutorKind;
 }
 
 const MB = 1024 * 1024;
 
-export async function chooseExecutor(options: CheckedOptions, dataDir: string): Promise<ExecutorChoice> {
+export async function chooseExecutor(options: CheckedOptions, dataDir: string): Promise<ChosenExecutor> {
   const { preload, startTimeoutMs } = options;
   if (options.executor === 'container') {
     const { ContainerExecutor } = await import('../environments/container/container-executor.ts');
@@ -281,7 +281,7 @@ export async function chooseExecutor(options: CheckedOptions, dataDir: string): 
   return choice('subprocess', config, () => new SubprocessExecutor(config));
 }
 
-function choice(kind: ExecutorKind, config: object, make: ExecutorFactory['make']): ExecutorChoice {
+function choice(kind: ExecutorKind, config: object, make: ExecutorFactory['make']): ChosenExecutor {
   return { kind, key: JSON.stringify([kind, config]), make };
 }
 

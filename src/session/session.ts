@@ -6,7 +6,7 @@ import type { Executor } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
 import { EventListener, EventQueue, type EventSink } from '../kernel/event-queue.ts';
 import type { KernelExecution } from '../kernel/kernel-execution.ts';
-import type { CellOptions } from '../kernel-manager/cell-runner.ts';
+import type { CellOptions } from '../kernel-manager/kernel-cells.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';
 import { AsyncQueue } from '../lib/async-queue.ts';

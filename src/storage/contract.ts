@@ -143,7 +143,7 @@ export interface Locks {
   /** Whose locks these are: what `ownerOf` tells of them. */
   readonly id: string;
   /** `AGENT_BUSY` with the owner in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
-  acquire(agentKey: string, options?: AcquireOptions): Promise<Lock>;
+  acquire(agentKey: string, options?: AcquireLockOptions): Promise<Lock>;
   /** Who holds it now; undefined where nobody does. */
   ownerOf(agentKey: string): Promise<LockOwner | undefined>;
 }
@@ -156,7 +156,7 @@ export interface LockOwner {
   readonly since: number;
 }
 
-export interface AcquireOptions {
+export interface AcquireLockOptions {
   /** How long to wait for another owner; 0, the default, means not at all. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;

@@ -4,7 +4,7 @@ import { sortedInSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BootstrapConfig } from './bootstrap-config.ts';
 import type {
-  AcquireOptions,
+  AcquireLockOptions,
   ArtifactStore,
   DepsStore,
   Lock,
@@ -136,7 +136,7 @@ class ReentrantLocks implements Locks {
     return this.#locks.id;
   }
 
-  async acquire(agentKey: string, options?: AcquireOptions): Promise<Lock> {
+  async acquire(agentKey: string, options?: AcquireLockOptions): Promise<Lock> {
     if (agentKey !== this.#lock.key) return await this.#locks.acquire(agentKey, options);
     if (!this.#lock.held) throw leaseLost(agentKey);
     if (this.#taken) throw lockBusy(agentKey, { ...(await this.#ownOwner()), command: ownCommand() });

@@ -33,7 +33,7 @@ export function addCheckpoints(define: DefineCommand, context: ProgramContext, d
     place: resolveTarget(flags, context.defaults),
     json: flags.json === true,
   });
-  const whereWithSession = (flags: CheckpointFlags): SessionRequest => ({
+  const whereWithSession = (flags: CheckpointFlags): SessionCheckpointsRequest => ({
     ...where(flags),
     session: sessionOptions(flags, context.defaults),
   });
@@ -70,7 +70,7 @@ interface CheckpointsRequest {
   readonly json: boolean;
 }
 
-interface SessionRequest extends CheckpointsRequest {
+interface SessionCheckpointsRequest extends CheckpointsRequest {
   readonly session: OpenOptions;
 }
 
@@ -129,7 +129,7 @@ async function show(request: CheckpointsRequest, wanted: string, context: Contex
   return Exit.ok;
 }
 
-async function create(request: SessionRequest, name: string, context: Context): Promise<number> {
+async function create(request: SessionCheckpointsRequest, name: string, context: Context): Promise<number> {
   await requireAgent(request, context);
   return await withSession(request.session, context, async (session) => {
     const checkpoint = await session.checkpoint({ name, durable: true });
@@ -143,7 +143,7 @@ async function create(request: SessionRequest, name: string, context: Context): 
   });
 }
 
-async function restore(request: SessionRequest, wanted: string, context: Context): Promise<number> {
+async function restore(request: SessionCheckpointsRequest, wanted: string, context: Context): Promise<number> {
   const { id } = await find(request, wanted, context);
   return await withSession(request.session, context, async (session) => {
     const { checkpoint, restored = [], lost = [] } = await session.restore(id);

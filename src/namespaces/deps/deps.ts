@@ -18,7 +18,7 @@ export interface DepsOptions {
   readonly allowRuntime: boolean;
 }
 
-export interface DepsResult {
+export interface InstalledDeps {
   /** What was asked for and is there. */
   readonly installed: readonly string[];
   readonly failed: readonly FailedRequirement[];
@@ -84,13 +84,13 @@ export class Deps {
   }
 
   /** Those that cannot be installed are in `failed`; the others are added. */
-  async add(requirements: string | readonly string[], context: DepsContext): Promise<DepsResult> {
+  async add(requirements: string | readonly string[], context: DepsContext): Promise<InstalledDeps> {
     this.#refuseIfLocked('add');
     const asked = parseRequirements(typeof requirements === 'string' ? [requirements] : requirements);
     return await this.#turns.take(context.signal, () => this.#add(asked, context));
   }
 
-  async remove(name: string, context: DepsContext): Promise<DepsResult> {
+  async remove(name: string, context: DepsContext): Promise<InstalledDeps> {
     this.#refuseIfLocked('remove');
     const checked = checkPackageName(name);
     return await this.#turns.take(context.signal, async () => {
@@ -106,11 +106,11 @@ export class Deps {
   }
 
   /** Installs what is configured and missing. */
-  async sync(context: DepsContext): Promise<DepsResult> {
+  async sync(context: DepsContext): Promise<InstalledDeps> {
     return await this.#turns.take(context.signal, () => this.#installConfigured(context));
   }
 
-  async #add(asked: readonly Requirement[], context: DepsContext): Promise<DepsResult> {
+  async #add(asked: readonly Requirement[], context: DepsContext): Promise<InstalledDeps> {
     const before = (await this.#store.list()).map(parseRequirement);
     const { unsupported, ...tried } = await this.#tryBeside(before, asked, context);
     if (tried.installed.length === 0) return { ...tried, set: (await this.current()) ?? null };
@@ -168,7 +168,7 @@ export class Deps {
     }
   }
 
-  async #installConfigured(context: DepsContext): Promise<DepsResult> {
+  async #installConfigured(context: DepsContext): Promise<InstalledDeps> {
     const configured = (await this.#store.list()).map(parseRequirement);
     return await installBestEffort(this.#sets, [], configured, context);
   }
@@ -212,7 +212,7 @@ export function depsMethods(deps: Deps): HostMethods {
   };
 }
 
-async function reply(deps: Deps, { installed, failed, removed, set, note }: DepsResult): Promise<PyValue> {
+async function reply(deps: Deps, { installed, failed, removed, set, note }: InstalledDeps): Promise<PyValue> {
   return {
     installed: [...installed],
     failed: failed.map(({ requirement, reason }) => ({ requirement, reason })),

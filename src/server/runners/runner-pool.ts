@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
+import { IdleTimeout } from '../../lib/idle-timeout.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { TurnResult } from '../../protocol/turn.ts';
 import { drainingError } from '../request-errors.ts';
@@ -224,7 +225,7 @@ class PooledRunner {
   starting = true;
   users = 0;
   idleSince = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #idle: IdleTimeout | undefined;
 
   constructor(spec: RunnerSpec, runner: Promise<AgentRunner>) {
     this.spec = spec;
@@ -245,14 +246,16 @@ class PooledRunner {
     return this;
   }
 
-  /** Calls `late` after this idle time. */
+  /** Calls `late` after this idle time; 0 means at once. */
   startIdleTimer(idleMs: number, late: () => void): void {
-    this.#timer = setTimeout(late, idleMs).unref();
+    this.#idle = new IdleTimeout(idleMs, late);
+    if (idleMs === 0) late();
+    else this.#idle.restart();
   }
 
   /** It is in use or stopping. */
   stopIdleTimer(): void {
-    clearTimeout(this.#timer);
+    this.#idle?.stop();
   }
 }
 

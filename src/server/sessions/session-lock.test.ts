@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { AcquireOptions } from '../../storage/contract.ts';
+import type { AcquireLockOptions } from '../../storage/contract.ts';
 import { FileStorage } from '../../storage/file/storage.ts';
 import { LockHandle } from '../../storage/lock-handle.ts';
 import { SessionManager } from './session-manager.ts';
@@ -15,7 +15,7 @@ async function opened(beforeLock: (storage: FileStorage) => Promise<unknown> = a
   onTestFinished(() => storage.close());
   const taken: LockHandle[] = [];
   const acquire = storage.locks.acquire.bind(storage.locks);
-  vi.spyOn(storage.locks, 'acquire').mockImplementation(async (key: string, options?: AcquireOptions) => {
+  vi.spyOn(storage.locks, 'acquire').mockImplementation(async (key: string, options?: AcquireLockOptions) => {
     await beforeLock(storage);
     const lock = await acquire(key, options);
     const own = new LockHandle(key, () => lock.release());

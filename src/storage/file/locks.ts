@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProcessIdentity } from '../../lib/process-identity.ts';
-import type { AcquireOptions, Clock, Lock, LockOwner, Locks } from '../contract.ts';
+import type { AcquireLockOptions, Clock, Lock, LockOwner, Locks } from '../contract.ts';
 import { LockHandle, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import type { Database, Row, SqliteConnection } from './database.ts';
 import type { ProcessLiveness } from './process-liveness.ts';
@@ -48,7 +48,10 @@ export class FileLocks implements Locks {
     return this.#liveness.ownId;
   }
 
-  async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
+  async acquire(
+    agentKey: string,
+    { waitMs = 0, signal, command = ownCommand() }: AcquireLockOptions = {},
+  ): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
       if (signal?.aborted) throw lockAborted(agentKey, signal.reason);

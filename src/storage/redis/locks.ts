@@ -13,7 +13,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { newProcessIdentity, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AcquireOptions, Lock, LockOwner, Locks } from '../contract.ts';
+import type { AcquireLockOptions, Lock, LockOwner, Locks } from '../contract.ts';
 import { LockHandle, leaseLost, lockAborted, lockBusy, ownCommand } from '../lock-handle.ts';
 import {
   asText,
@@ -94,7 +94,10 @@ export class RedisLocks implements Locks {
     this.#leaseMs = leaseMs;
   }
 
-  async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
+  async acquire(
+    agentKey: string,
+    { waitMs = 0, signal, command = ownCommand() }: AcquireLockOptions = {},
+  ): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
       if (signal?.aborted) throw lockAborted(agentKey, signal.reason);

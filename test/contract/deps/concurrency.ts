@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import type { DepsResult } from '../../../src/namespaces/deps/deps.ts';
+import type { InstalledDeps } from '../../../src/namespaces/deps/deps.ts';
 import { kept, openDeps, openPlace, type Place } from '../../support/packages/deps.ts';
 import { folderDeps, memoryDeps } from '../../support/packages/deps-store.ts';
 import { processes } from '../../support/processes/processes.ts';
@@ -22,7 +22,7 @@ function startChild(place: Place, ...requirements: string[]): ChildProcess {
   return child;
 }
 
-async function addElsewhere(place: Place, ...requirements: string[]): Promise<DepsResult> {
+async function addElsewhere(place: Place, ...requirements: string[]): Promise<InstalledDeps> {
   const { stdout } = startChild(place, ...requirements);
   return JSON.parse(stdout ? await text(stdout) : '');
 }

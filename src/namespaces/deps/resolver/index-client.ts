@@ -1,6 +1,7 @@
 /** Requests to a package index, within limits. A password goes only to the index that it belongs to. */
 
 import { buffer } from 'node:stream/consumers';
+import { IdleTimeout } from '../../../lib/idle-timeout.ts';
 import { decoded, withoutUser } from '../package-source.ts';
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 
@@ -31,7 +32,7 @@ export class IndexClient {
   async fetch(address: URL, accept: string, mostBytes: number): Promise<Fetched | undefined> {
     let url = address;
     for (let round = 0; round <= MOST_REDIRECTS; round += 1) {
-      const idle = new IdleTimeout(this.#limits.idleTimeoutMs);
+      const idle = new RequestTimeout(this.#limits.idleTimeoutMs);
       const response = await this.#ask(url, accept, idle);
       if (response.status >= 300 && response.status < 400) {
         idle.end();
@@ -61,7 +62,7 @@ export class IndexClient {
     return fetched && { ...fetched, bytes: await buffer(fetched.body) };
   }
 
-  async #ask(url: URL, accept: string, idle: IdleTimeout): Promise<Response> {
+  async #ask(url: URL, accept: string, idle: RequestTimeout): Promise<Response> {
     const headers = { accept, 'user-agent': 'cella', ...this.#password(url) };
     for (let round = 1; ; round += 1) {
       const signal = AbortSignal.any([this.#signal, idle.begin()]);
@@ -84,7 +85,7 @@ export class IndexClient {
     return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
   }
 
-  async *#bounded(body: AsyncIterable<Uint8Array>, url: URL, mostBytes: number, idle: IdleTimeout) {
+  async *#bounded(body: AsyncIterable<Uint8Array>, url: URL, mostBytes: number, idle: RequestTimeout) {
     let bytes = 0;
     try {
       for await (const part of body) {
@@ -130,13 +131,12 @@ export function displayUrl(url: URL): string {
 }
 
 /** Aborts a request that has made no progress for a while. */
-class IdleTimeout {
-  readonly #ms: number;
+class RequestTimeout {
   readonly #stop = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #idle: IdleTimeout;
 
   constructor(ms: number) {
-    this.#ms = ms;
+    this.#idle = new IdleTimeout(ms, () => this.#stop.abort(new Error(`nothing came for ${ms} ms`)));
   }
 
   get broken(): boolean {
@@ -144,12 +144,11 @@ class IdleTimeout {
   }
 
   begin(): AbortSignal {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#stop.abort(new Error(`nothing came for ${this.#ms} ms`)), this.#ms);
+    this.#idle.restart();
     return this.#stop.signal;
   }
 
   end(): void {
-    clearTimeout(this.#timer);
+    this.#idle.stop();
   }
 }

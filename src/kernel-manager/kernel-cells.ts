@@ -26,7 +26,7 @@ export interface EndedCell {
   readonly status: Status;
 }
 
-interface CellRunnerParts {
+interface KernelCellsParts {
   readonly kernelProcess: KernelProcess;
   readonly recovery: Recovery;
   readonly rollback: KernelRollback;
@@ -44,12 +44,12 @@ interface ReadyKernel {
   readonly snapshot: number | undefined;
 }
 
-export class CellRunner {
-  readonly #parts: CellRunnerParts;
+export class KernelCells {
+  readonly #parts: KernelCellsParts;
   /** How many callers wait to reset or restart the kernel: no cell starts before them. */
   #pendingPreempts = 0;
 
-  constructor(parts: CellRunnerParts) {
+  constructor(parts: KernelCellsParts) {
     this.#parts = parts;
   }
 
