@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ProcessExit } from '../protocol/process.ts';
-import { EnvironmentFolders } from './files/environment-files.ts';
+import { EnvironmentFiles, EnvironmentFolders, type EnvironmentRoots } from './files/environment-files.ts';
 
 export interface BasePaths {
   /** The runner and the programs of agents; not to be written to. */
@@ -143,25 +143,59 @@ export function writeStdin(input: Writable | undefined, stdin: ExecOptions['stdi
   return undefined;
 }
 
-export class RunningProcesses {
-  readonly #running = new Set<Process>();
+/** What all environments share: identity, files, and the processes that run in them. */
+export abstract class BaseEnvironment extends EnvironmentFiles implements Environment {
+  abstract readonly kind: Environment['kind'];
+  abstract readonly isolated: boolean;
+  protected readonly id: string;
+  readonly #processes = new Set<Process>();
 
-  add(execution: Process, signal: AbortSignal | undefined): Process {
-    this.#running.add(execution);
-    // It may have been aborted while the program began.
-    const aborting = onAbort(signal, () => execution.kill());
+  protected constructor(id: string, folders: EnvironmentFolders, roots: EnvironmentRoots) {
+    super(folders, roots);
+    this.id = id;
+  }
+
+  abstract exec(argv: readonly string[], options?: ExecOptions): Promise<Process>;
+  abstract poll(): Promise<{ readonly reason: string } | undefined>;
+  abstract terminate(): Promise<void>;
+
+  getId(): string {
+    return this.id;
+  }
+
+  handle(): EnvironmentHandle {
+    return { kind: this.kind, id: this.id, folders: this.folders };
+  }
+
+  async isRunning(): Promise<boolean> {
+    return (await this.poll()) === undefined;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.terminate();
+  }
+
+  /** Kills it when the signal aborts; `endProcesses` ends it, too. */
+  protected track(process: Process, signal: AbortSignal | undefined): Process {
+    this.#processes.add(process);
+    // It may have been aborted while the program started.
+    const aborting = onAbort(signal, () => process.kill());
     const over = () => {
-      this.#running.delete(execution);
+      this.#processes.delete(process);
       aborting[Symbol.dispose]();
     };
-    execution.exited.then(over, over);
-    return execution;
+    process.exited.then(over, over);
+    return process;
   }
 
   /** Asks all of them to end, and waits until they have. */
-  async end(): Promise<void> {
-    const all = [...this.#running];
-    for (const execution of all) execution.kill();
+  protected async endProcesses(): Promise<void> {
+    const all = [...this.#processes];
+    for (const process of all) process.kill();
     await Promise.allSettled(all.map(({ exited }) => exited));
+  }
+
+  protected endedError(reason: string, cause?: unknown): CellaError {
+    return new CellaError('ENVIRONMENT_ENDED', `The environment ${this.id} has ended: ${reason}.`, { cause });
   }
 }

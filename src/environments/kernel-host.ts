@@ -8,6 +8,7 @@ import type { Interpreter } from '../protocol/interpreter.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import type { TerminalSize } from '../protocol/workspace-models.ts';
 import type { DeniedAttempt } from '../sandbox/proxy/allow-list.ts';
+import type { SparePool } from './supervisor/spare-pool.ts';
 
 export interface StartKernelOptions {
   /** Variables in addition to those of every kernel. A kernel that starts from a snapshot keeps its own. */
@@ -111,21 +112,9 @@ export interface Spare {
   readonly spec: EnvironmentSpec;
 }
 
-/** Kernel hosts that are ready to be taken. */
-export interface SpareRack {
-  /** How many with that key are ready. */
-  count(specKey: string): number;
-  /** Wakes the next spare of each key: one may be taken soon. */
-  wake(): void;
-  /** Takes a host with that key and a started kernel, if there is one. */
-  take(specKey: string): Spare | undefined;
-  /** Fills the stock in the background. Failures are ignored: the next `open` will report the reason. */
-  keep(wanted: SpareSpec): void;
-}
-
 export interface Executor {
   readonly capabilities: Capabilities;
-  readonly spares: SpareRack;
+  readonly spares: SparePool;
   /** The Python that its kernels run, as far as packages must fit it. */
   interpreter(): Promise<Interpreter>;
   open(spec: EnvironmentSpec): Promise<KernelHost>;

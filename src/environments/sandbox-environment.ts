@@ -9,21 +9,18 @@ import type { ProcessExit } from '../protocol/process.ts';
 import { fileRights } from '../sandbox/sandbox-user.ts';
 import { folderId } from '../sandbox/spec.ts';
 import {
+  BaseEnvironment,
   checkProgram,
-  type Environment,
-  type EnvironmentHandle,
   type ExecOptions,
   GRACE_MS,
   newEnvironmentId,
   type Process,
   RESTARTED,
-  RunningProcesses,
   readHandle,
   TERMINATED,
   writeStdin,
 } from './environment.ts';
 import {
-  EnvironmentFiles,
   type EnvironmentFolders,
   type EnvironmentRoots,
   type MappedFolder,
@@ -53,13 +50,11 @@ type SandboxState =
   | { kind: 'left'; reason: string }
   | { kind: 'ended'; reason: string };
 
-export class SandboxEnvironment extends EnvironmentFiles implements Environment {
+export class SandboxEnvironment extends BaseEnvironment {
   readonly kind: 'sandbox' | 'docker';
   readonly isolated = true;
-  readonly #id: string;
   readonly #env: Readonly<Record<string, string>>;
   readonly #open: SandboxEnvironmentOptions['open'];
-  readonly #running = new RunningProcesses();
   #state: SandboxState;
 
   private constructor(
@@ -67,8 +62,7 @@ export class SandboxEnvironment extends EnvironmentFiles implements Environment 
     { open, env = {} }: SandboxEnvironmentOptions,
     state: SandboxState,
   ) {
-    super(folders, roots);
-    this.#id = id;
+    super(id, folders, roots);
     this.kind = kind;
     this.#env = env;
     this.#open = open;
@@ -95,14 +89,6 @@ export class SandboxEnvironment extends EnvironmentFiles implements Environment 
     return new SandboxEnvironment({ id, kind, folders, roots }, options, { kind: 'left', reason: RESTARTED });
   }
 
-  getId(): string {
-    return this.#id;
-  }
-
-  handle(): EnvironmentHandle {
-    return { kind: this.kind, id: this.#id, folders: this.folders };
-  }
-
   async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Process> {
     checkProgram(argv, options.env);
     const cwd = pathInside(this.folders, options.cwd ?? '');
@@ -113,17 +99,13 @@ export class SandboxEnvironment extends EnvironmentFiles implements Environment 
     const link = await sandbox.command({ argv, env, cwd, ...input }).catch(async (error) => {
       if (sandbox.failure) throw sandbox.failure;
       const end = await this.poll();
-      throw end ? ended(this.#id, end.reason, error) : error;
+      throw end ? this.endedError(end.reason, error) : error;
     });
     const exited = link.exited.then((exit) => {
       if (exit.environmentEnded !== undefined && sandbox.failure) throw sandbox.failure;
       return exitOf(argv[0] ?? '', exit);
     });
-    return this.#running.add(executionOf(link, exited, options.stdin), options.signal);
-  }
-
-  async isRunning(): Promise<boolean> {
-    return (await this.poll()) === undefined;
+    return this.track(executionOf(link, exited, options.stdin), options.signal);
   }
 
   async poll(): Promise<{ readonly reason: string } | undefined> {
@@ -136,14 +118,10 @@ export class SandboxEnvironment extends EnvironmentFiles implements Environment 
   async terminate(): Promise<void> {
     const before = this.#state;
     if (before.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
-    await this.#running.end();
+    await this.endProcesses();
     if (before.kind === 'running') await before.sandbox.close();
     // #begin sees that the environment has ended, and closes the host.
     if (before.kind === 'opening') await before.sandbox.catch(() => {});
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.terminate();
   }
 
   async #sandbox(): Promise<EnvironmentSandbox> {
@@ -160,7 +138,7 @@ export class SandboxEnvironment extends EnvironmentFiles implements Environment 
         return await sandbox;
       }
       case 'ended':
-        throw ended(this.#id, state.reason);
+        throw this.endedError(state.reason);
     }
   }
 
@@ -173,11 +151,8 @@ export class SandboxEnvironment extends EnvironmentFiles implements Environment 
         return sandbox;
       }
       await sandbox.close();
-      if (this.#state.kind === 'ended') throw ended(this.#id, this.#state.reason);
-      throw new CellaError(
-        'INVALID_OPTIONS',
-        `The environment ${this.#id} lies in other folders than its handle says.`,
-      );
+      if (this.#state.kind === 'ended') throw this.endedError(this.#state.reason);
+      throw new CellaError('INVALID_OPTIONS', `The environment ${this.id} lies in other folders than its handle says.`);
     } catch (error) {
       if (this.#state.kind === 'opening') this.#state = { kind: 'left', reason };
       throw error;
@@ -202,10 +177,6 @@ function foldersOf({ onHost, paths }: EnvironmentSandbox): EnvironmentFolders {
     app: paths.app,
     bundledMcp: `${paths.app}/mcp`,
   };
-}
-
-function ended(id: string, reason: string, cause?: unknown): CellaError {
-  return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`, { cause });
 }
 
 function executionOf(link: RunningProgram, exited: Promise<ProcessExit>, stdin: ExecOptions['stdin']): Process {

@@ -11,27 +11,19 @@ import type { ProcessExit } from '../../protocol/process.ts';
 import { enterGroup, killTagged, killTree, newProcessTag, removeGroups, termTree } from '../../sandbox/process-tree.ts';
 import { folderId } from '../../sandbox/spec.ts';
 import {
+  BaseEnvironment,
   checkProgram,
   DEFAULT_ENV,
-  type Environment,
-  type EnvironmentHandle,
   type ExecOptions,
   GRACE_MS,
   newEnvironmentId,
   type Process,
   RESTARTED,
-  RunningProcesses,
   readHandle,
   TERMINATED,
   writeStdin,
 } from '../environment.ts';
-import {
-  EnvironmentFiles,
-  type EnvironmentFolders,
-  type MappedFolder,
-  pathInside,
-  realFolder,
-} from '../files/environment-files.ts';
+import { type EnvironmentFolders, type MappedFolder, pathInside, realFolder } from '../files/environment-files.ts';
 import type { FilesRoot } from '../files/session-files.ts';
 
 export interface LocalOptions {
@@ -52,19 +44,16 @@ const rootOf = ({ host, inside }: MappedFolder): FilesRoot => ({ path: host, ins
 
 type LocalState = { kind: 'running' } | { kind: 'left'; reason: string } | { kind: 'ended'; reason: string };
 
-export class LocalEnvironment extends EnvironmentFiles implements Environment {
+export class LocalEnvironment extends BaseEnvironment {
   readonly kind = 'local';
   readonly isolated = false;
-  readonly #id: string;
   readonly #env: Readonly<Record<string, string>>;
-  readonly #running = new RunningProcesses();
   #state: LocalState;
 
   private constructor(id: string, folders: EnvironmentFolders, env: LocalOptions['env'], state: LocalState) {
     const { workspace, home } = folders;
     // Its programs have the rights of this process too.
-    super(folders, { workspace: rootOf(workspace), home: rootOf(home) });
-    this.#id = id;
+    super(id, folders, { workspace: rootOf(workspace), home: rootOf(home) });
     this.#env = { ...DEFAULT_ENV, HOME: folders.home.inside, ...env, [TAG_VARIABLE]: id };
     this.#state = state;
   }
@@ -88,28 +77,14 @@ export class LocalEnvironment extends EnvironmentFiles implements Environment {
     return new LocalEnvironment(id, folders, env, { kind: 'left', reason: RESTARTED });
   }
 
-  getId(): string {
-    return this.#id;
-  }
-
-  handle(): EnvironmentHandle {
-    return { kind: this.kind, id: this.#id, folders: this.folders };
-  }
-
   async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Process> {
-    if (this.#state.kind === 'ended') {
-      throw new CellaError('ENVIRONMENT_ENDED', `The environment ${this.#id} has ended: ${this.#state.reason}.`);
-    }
+    if (this.#state.kind === 'ended') throw this.endedError(this.#state.reason);
     checkProgram(argv, options.env);
     options.signal?.throwIfAborted();
     const cwd = this.#folderOf(options.cwd ?? '');
     this.#state = { kind: 'running' };
-    const env = { ...this.#env, ...options.env, [TAG_VARIABLE]: this.#id };
-    return this.#running.add(startProcess({ argv, env, cwd, stdin: options.stdin, owner: this.#id }), options.signal);
-  }
-
-  async isRunning(): Promise<boolean> {
-    return this.#state.kind === 'running';
+    const env = { ...this.#env, ...options.env, [TAG_VARIABLE]: this.id };
+    return this.track(startProcess({ argv, env, cwd, stdin: options.stdin, owner: this.id }), options.signal);
   }
 
   async poll(): Promise<{ readonly reason: string } | undefined> {
@@ -118,13 +93,9 @@ export class LocalEnvironment extends EnvironmentFiles implements Environment {
 
   async terminate(): Promise<void> {
     if (this.#state.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
-    await this.#running.end();
-    killTagged(TAG_VARIABLE, this.#id);
-    removeGroups(this.#id);
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.terminate();
+    await this.endProcesses();
+    killTagged(TAG_VARIABLE, this.id);
+    removeGroups(this.id);
   }
 
   /** A link may lead from one folder of the environment to another, and not out of them. */

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
-import type { KernelHost, Spare, SpareRack, SpareSpec } from '../kernel-host.ts';
+import type { KernelHost, Spare, SpareSpec } from '../kernel-host.ts';
 
 const REFILL_AFTER_MS = 25;
 
@@ -32,7 +32,7 @@ interface SpareStock {
   refill: NodeJS.Timeout | undefined;
 }
 
-export class SparePool implements SpareRack {
+export class SparePool {
   readonly #live: () => Promise<SpareFactory>;
   readonly #stocks = new Map<string, SpareStock>();
   readonly #processor = new CurrentProcessor();
@@ -42,15 +42,17 @@ export class SparePool implements SpareRack {
     this.#live = live;
   }
 
+  /** How many with that key are ready. */
   count(specKey: string): number {
     return this.#stocks.get(specKey)?.ready.length ?? 0;
   }
 
-  /** The next one of each specKey: waking up takes a process as long as the host takes to find out which it needs. */
+  /** Wakes the next spare of each key: it takes a process as long to wake as the host to find out which one it needs. */
   wake(): void {
     for (const { ready } of this.#stocks.values()) ready[0]?.host.wake(this.#processor.number);
   }
 
+  /** A host with that key and a started kernel, if there is one. */
   take(specKey: string): Spare | undefined {
     const stock = this.#stocks.get(specKey);
     for (let next = stock?.ready.shift(); stock && next; next = stock.ready.shift()) {
@@ -61,6 +63,7 @@ export class SparePool implements SpareRack {
     return undefined;
   }
 
+  /** Fills the stock in the background. Failures are ignored: the next `open` reports the reason. */
   keep(wanted: SpareSpec): void {
     const known = this.#stocks.get(wanted.specKey);
     if (known && known.wanted.count >= wanted.count) return;
