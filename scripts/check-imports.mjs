@@ -37,7 +37,8 @@ const MAY_IMPORT = {
   // Also runs in a browser.
   client: ['protocol', 'session/api.ts'],
   mcp: [...BELOW_SERVER, 'client'],
-  server: BELOW_SERVER,
+  // `Server.open` gives a client.
+  server: [...BELOW_SERVER, 'mcp', 'client'],
   // At its start; what a command needs it may import from anywhere once it runs.
   cli: ['client', 'settings', 'protocol', 'session/api.ts'],
 };

@@ -74,12 +74,11 @@ export type { NetworkPolicy } from './protocol/sandbox-policy.ts';
 export type { TransactionPolicy } from './protocol/session-info.ts';
 export type { CodingAgent, TurnInfo } from './protocol/turn.ts';
 export type { Terminal, TerminalOptions, TerminalSize } from './protocol/workspace-models.ts';
+export { Server, type ServerOptions } from './server/embedded-server.ts';
 export {
   type ProgramFolders as AgentProgramFolders,
   programFolders as agentProgramFolders,
 } from './server/runners/runner-programs.ts';
-export { Server } from './server.ts';
-export type { ServerOptions } from './server-options.ts';
 export { type AgentSandbox, type AgentSandboxOptions, openAgentSandbox } from './session/agent-sandbox.ts';
 export type {
   AgentApi,

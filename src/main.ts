@@ -3,14 +3,17 @@
 import { existsSync } from 'node:fs';
 import { Backend, LocalStores, watchFolder } from './cli/backend/backend.ts';
 import { Exit, UsageError } from './cli/command-errors.ts';
-import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
+import type { BenchFlags, McpRequest, OpenOptions, ServeHooks } from './cli/context.ts';
 import { imagesHere, programsHere } from './cli/machine-services.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal/terminal.ts';
+import { packageVersion } from './interpreter/package-file.ts';
 import type { McpSessionHooks as McpHooks } from './mcp/mcp-backend.ts';
+import type { ServedFacts } from './server/serve.ts';
 import { loadConfig, readCredential, readProcessConfig } from './settings/process-config.ts';
-import { startServer, version } from './start-server.ts';
+import type { ServerConfig } from './settings/server-config.ts';
 
+const version = packageVersion();
 const environment = readProcessConfig();
 const { stdin, stdout, stderr } = process;
 const terminal = new Terminal({ stdin, stdout, stderr, noColor: environment.noColor });
@@ -54,7 +57,7 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
   stores.closeFirst(executors.shutdown);
   const { redis, agentKey, approve, onProgress, server, typed, ...options } = session;
   await mcp.serveMcp({
-    version: version(),
+    version,
     agentKey,
     timeoutMs,
     session: { credentials, ...options },
@@ -67,15 +70,14 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
   });
 }
 
-async function serve(request: ServeRequest, { onReady, ended }: ServeHooks): Promise<void> {
-  const executors = await import('./session/shared-resources.ts');
+async function serve(config: ServerConfig, { onReady, ended }: ServeHooks): Promise<void> {
+  const [{ serve: serveUntil }, executors] = await Promise.all([
+    import('./server/serve.ts'),
+    import('./session/shared-resources.ts'),
+  ]);
   stores.closeFirst(executors.shutdown);
-  const { place, ...wanted } = request;
-  const storage = await stores.redis(place.redis);
-  const { dataDir } = place;
-  const masterKey = { current: environment.masterKey, old: environment.oldMasterKey };
-  const hosted = { ...wanted, dataDir, storage, session: { credentials }, masterKey };
-  await startServer(hosted, ended, ({ loginUrl = '', ...facts }) => onReady({ ...facts, loginUrl }));
+  const told = ({ loginUrl = '', ...facts }: ServedFacts) => onReady({ ...facts, loginUrl });
+  await serveUntil(config, { version, credentials }, ended, told);
 }
 
 interface Bench {
@@ -115,7 +117,7 @@ endWithLauncher();
 const exitCode = await runProgram(process.argv.slice(2), {
   terminal,
   signals: process,
-  version: version(),
+  version,
   defaults: environment,
   configured: loadConfig,
   ownCommand: [process.execPath, ...withoutDebugger(process.execArgv), process.argv[1] ?? ''],
@@ -131,7 +133,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   serve,
   watchFolder,
   serveMcp,
-  ...imagesHere(environment, version()),
+  ...imagesHere(environment, version),
   ...programsHere,
 });
 await doors.close();

@@ -3,8 +3,10 @@
 import type { ExecutorKind } from '../protocol/enums.ts';
 import type { Checkpoint, KernelInfo } from '../protocol/kernel-state.ts';
 import type { ArtifactFacts } from '../protocol/namespace-models.ts';
+import type { StorageLocation } from '../protocol/storage-location.ts';
 import type { NamespacesApi, SessionApi } from '../session/api.ts';
-import type { PackageOptions, ServeSettings } from '../settings/server-config.ts';
+import type { PackageOptions } from '../settings/process-config.ts';
+import type { ServerConfig } from '../settings/server-config.ts';
 import type { SignalSource } from './command-lifecycle.ts';
 
 import type { DoctorReport, DoctorSurroundings } from './commands/doctor.ts';
@@ -12,13 +14,8 @@ import type { ExplicitFlag } from './session-flags.ts';
 import type { ApprovalPrompt } from './terminal/prompts.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-export type { PackageOptions } from '../settings/server-config.ts';
-
-/** What a command works on: a data folder, Redis or a server. Workspaces and packages are always in the data folder. */
-export interface StorageTarget {
-  readonly dataDir: string;
-  /** In place of the files there. */
-  readonly redis?: { readonly url: string; readonly prefix?: string };
+/** What a command works on: a data folder, Redis or a server. */
+export interface StorageTarget extends StorageLocation {
   /** In place of all that: a server elsewhere. */
   readonly server?: { readonly url: string; readonly token?: string; readonly tokenFile?: string };
 }
@@ -153,11 +150,6 @@ export interface McpRequest {
   readonly http?: { readonly port: number; readonly tokenFile?: string };
 }
 
-/** A server to start: its settings and its storage. */
-export interface ServeRequest extends ServeSettings {
-  readonly place: StorageTarget;
-}
-
 /** A server that has started. */
 export interface StartedServer {
   readonly url: string;
@@ -191,7 +183,7 @@ export interface FolderWatch extends AsyncDisposable {
 }
 
 export interface ServerCommands {
-  serve(request: ServeRequest, hooks: ServeHooks): Promise<void>;
+  serve(config: ServerConfig, hooks: ServeHooks): Promise<void>;
   /** Creates nothing. */
   watchFolder(dataDir: string): Promise<FolderWatch>;
   /** Serves until the client has gone, or `ended` resolves; what it has to say goes to stderr. */

@@ -1,17 +1,19 @@
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { settings } from '../settings/settings-table.ts';
-import { addSettings, resolveSetting } from './options.ts';
+import { resolveSetting } from '../settings/setting.ts';
+import { serverSettings, settings } from '../settings/settings-table.ts';
+import { addSettings, givenSettings } from './options.ts';
 
 const flagsOf = (...words: string[]) => {
-  const { maxKernels, membersMay, tools, noFlush, logLevel, idle, redis, index, extraIndex } = settings;
+  const { maxKernels, membersMay, flushResults, logLevel, idleMs } = serverSettings;
+  const { tools, redis, index, extraIndex } = settings;
   const command = addSettings(new Command('x').exitOverride(), [
     maxKernels,
     membersMay,
     tools,
-    noFlush,
+    flushResults,
     logLevel,
-    idle,
+    idleMs,
     redis,
     index,
     extraIndex,
@@ -34,7 +36,7 @@ describe('flags from the table', () => {
 
   it.each([
     [['--max-kernels', '0'], 'a whole number from 1'],
-    [['--members-may', 'fly'], 'knows no "fly"'],
+    [['--members-may', 'fly'], '"fly" is unknown'],
     [['--log-level', 'loud'], 'debug, info'],
     [['--tools', ''], 'must not be empty'],
     [['--idle', '-1'], 'seconds above 0'],
@@ -57,16 +59,27 @@ describe('flags from the table', () => {
   });
 });
 
-describe('settingOf', () => {
-  it('is the flag, else the variable, else nothing', () => {
+describe('givenSettings', () => {
+  it('has what was typed, under the names of the table, in its groups', () => {
+    const flags = flagsOf('--idle', '2', '--no-flush', '--tools', 'a');
+    const { idleMs, flushResults, maxKernels } = serverSettings;
+    const group = { idleMs, more: { flushResults, maxKernels } };
+    expect(givenSettings(group, flags)).toEqual({ idleMs: 2000, more: { flushResults: false } });
+    expect(givenSettings(group, flagsOf())).toEqual({ more: {} });
+  });
+});
+
+describe('resolveSetting', () => {
+  it('is the flag, else the variable, else the default', () => {
     const variables = { CELLA_PORT: '80' };
-    expect(resolveSetting(settings.port, 1, { variables })).toBe(1);
-    expect(resolveSetting(settings.port, undefined, { variables })).toBe(80);
-    expect(resolveSetting(settings.port, undefined, {})).toBeUndefined();
+    expect(resolveSetting(serverSettings.port, 1, variables)).toBe(1);
+    expect(resolveSetting(serverSettings.port, undefined, variables)).toBe(80);
+    expect(resolveSetting(serverSettings.port, undefined)).toBe(7710);
+    expect(resolveSetting(serverSettings.logFile, undefined)).toBeUndefined();
   });
 
   it('names the variable that is wrong, and the flag to use instead', () => {
-    const read = () => resolveSetting(settings.port, undefined, { variables: { CELLA_PORT: 'http' } });
+    const read = () => resolveSetting(serverSettings.port, undefined, { CELLA_PORT: 'http' });
     expect(read).toThrow('CELLA_PORT is "http". It must be a port');
     expect(read).toThrow(expect.objectContaining({ advice: 'Correct it, or use --port.' }));
   });

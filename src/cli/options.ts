@@ -1,7 +1,7 @@
 /** Commander options made from the table of settings, and parsers for values of options. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { holdsPassword, type Setting } from '../settings/setting.ts';
+import { type Given, holdsPassword, isSetting, type Setting, type SettingGroup } from '../settings/setting.ts';
 import { seconds } from '../settings/value-types.ts';
 import { UsageError } from './command-errors.ts';
 
@@ -61,28 +61,21 @@ function rejectVisiblePassword({ mayHoldPassword, flag = '', variable, key }: Se
   );
 }
 
-/** What stands in for flags: variables, and what a config file says in their place. */
-export interface SettingVariables {
-  readonly variables?: Readonly<Record<string, string>> | undefined;
+/** What a command line says of these settings, under their names. */
+export function givenSettings<G extends SettingGroup>(group: G, flags: object): Given<G> {
+  const entries = Object.entries(group).map(([name, entry]) => [
+    name,
+    isSetting(entry) ? givenFlag(entry, flags) : givenSettings(entry, flags),
+  ]);
+  // The names of the group, each with what its own parser made.
+  return Object.fromEntries(entries) as Given<G>;
 }
 
-/** A flag wins over a variable, and a variable over the config file; undefined if none is set. */
-export function resolveSetting<T>(
-  { variable = '', flag = '', type: kind }: Setting<T>,
-  given: T | undefined,
-  { variables = {} }: SettingVariables,
-): T | undefined {
-  const text = variables[variable];
-  if (given !== undefined || text === undefined) return given;
-  try {
-    return kind.parse(text);
-  } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error);
-    throw new UsageError(
-      `${variable} is ${JSON.stringify(text)}. ${problem}`,
-      `Correct it, or use ${flag.replace(/ .*/, '')}.`,
-    );
-  }
+function givenFlag({ flag = '' }: Setting, flags: object): unknown {
+  const option = new Option(flag);
+  const value: unknown = new Map(Object.entries(flags)).get(option.attributeName());
+  // commander says true of a `--no-…` that is not there.
+  return option.negate && value === true ? undefined : value;
 }
 
 /** An empty argument most likely comes from a shell variable that is not set. */

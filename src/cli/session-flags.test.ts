@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { resolvePackages } from '../settings/process-config.ts';
 import { parseMegabytes, parseSeconds } from './options.ts';
-import { parseNetwork, sessionOptions, toExecutorOptions, toPackageOptions } from './session-flags.ts';
+import { parseNetwork, sessionOptions, toExecutorOptions } from './session-flags.ts';
 
 const defaults = { agentKey: undefined, dataDir: '/data', python: undefined, autoSh: false };
 
@@ -114,31 +115,31 @@ describe('executorOptionsOf', () => {
 const index = 'https://packages.example/simple';
 
 describe('packageOptionsOf', () => {
-  it('says nothing where nothing is said', () => expect(toPackageOptions({}, {})).toBeUndefined());
+  it('says nothing where nothing is said', () => expect(resolvePackages({}, {})).toBeUndefined());
 
   it('lets flags win over variables', () => {
     const packages = { index: 'https://env.example/', wheelFolders: ['/env'], noIndex: true };
-    expect(toPackageOptions({ index, wheels: ['here'] }, { packages })).toEqual({
+    expect(resolvePackages({ index, wheels: ['here'] }, { packages })).toEqual({
       index,
       extraIndexes: [],
       wheelFolders: [`${process.cwd()}/here`],
       noIndex: false,
     });
-    expect(toPackageOptions({}, { packages })).toEqual({ extraIndexes: [], wheelFolders: ['/env'], noIndex: true });
+    expect(resolvePackages({}, { packages })).toEqual({ extraIndexes: [], wheelFolders: ['/env'], noIndex: true });
   });
 
   it('--no-index leaves out the index of the environment', () => {
     const packages = { index, extraIndexes: [index] };
-    expect(toPackageOptions({ index: false }, { packages })).toEqual({
+    expect(resolvePackages({ index: false }, { packages })).toEqual({
       extraIndexes: [],
       wheelFolders: [],
       noIndex: true,
     });
-    expect(() => toPackageOptions({ index: false, extraIndex: [index] }, {})).toThrow('--no-index');
+    expect(() => resolvePackages({ index: false, extraIndex: [index] }, {})).toThrow('--no-index');
   });
 
   it.each(['nonsense', 'file:///x', 'https://user:s3cret@host/?q'])('refuses %s, and does not repeat it', (wrong) => {
-    expect(() => toPackageOptions({ index: wrong }, {})).toThrow('no http or https URL');
-    expect(() => toPackageOptions({ index: wrong }, {})).not.toThrow('s3cret');
+    expect(() => resolvePackages({ index: wrong }, {})).toThrow('no http or https URL');
+    expect(() => resolvePackages({ index: wrong }, {})).not.toThrow('s3cret');
   });
 });

@@ -5,6 +5,8 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { executorKinds, isReservedKey } from '../protocol/enums.ts';
 import { formatAllowedHost, parseAllowedHost } from '../protocol/network-hosts.ts';
 import type { ExecuteOptions, NamespacesApi } from '../session/api.ts';
+import { type PackageFlags, type PackageOptions, resolvePackages } from '../settings/process-config.ts';
+import type { Variables } from '../settings/setting.ts';
 import { settings } from '../settings/settings-table.ts';
 import type { UnknownVariable } from '../settings/unknown-variables.ts';
 import { UsageError } from './command-errors.ts';
@@ -16,11 +18,10 @@ import type {
   NamespaceTarget,
   NetworkChoice,
   OpenOptions,
-  PackageOptions,
   StorageAccess,
 } from './context.ts';
 import type { Done } from './define-command.ts';
-import { addSetting, addSettings, parseMegabytes, parseText, type SettingVariables } from './options.ts';
+import { addSetting, addSettings, parseMegabytes, parseText } from './options.ts';
 import {
   addStorageFlags,
   addTargetFlags,
@@ -42,7 +43,10 @@ export interface SessionFlags extends TargetFlags, PackageFlags, ExecutorFlags {
 }
 
 /** Defaults for flags that are not given. */
-export interface Defaults extends TargetDefaults, PackageDefaults, ExecutorDefaults, SettingVariables {
+export interface Defaults extends TargetDefaults, ExecutorDefaults {
+  readonly packages?: PackageOptions | undefined;
+  /** What stands in for flags: variables, and the config file in their place. */
+  readonly variables?: Variables | undefined;
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
   readonly toolFolders?: readonly string[] | undefined;
@@ -100,7 +104,7 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
   const agentKey = givenAgentKey(flags, defaults);
   const executor = toExecutorOptions(flags, defaults);
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
-  const packages = toPackageOptions(flags, defaults);
+  const packages = resolvePackages(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
   const typed = explicitFlags(flags);
   return {
@@ -219,7 +223,7 @@ export function addNamespacePackageFlags(command: Command): Command {
 function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): NamespaceTarget {
   const executor = toExecutorOptions(flags, defaults);
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
-  const packages = toPackageOptions(flags, defaults);
+  const packages = resolvePackages(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
   const agentKey = givenAgentKey(flags, defaults);
   const typed = explicitFlags(flags);
@@ -301,46 +305,11 @@ function executorNamed(name: string | undefined): ExecutorChoice | undefined {
   );
 }
 
-export interface PackageFlags {
-  /** False if `--no-index` was given. */
-  readonly index?: string | false;
-  readonly extraIndex?: readonly string[];
-  readonly wheels?: readonly string[];
-}
-
-/** Defaults for flags that are not given. */
-interface PackageDefaults {
-  readonly packages?: PackageOptions | undefined;
-}
-
 const PACKAGE_GROUP = 'Packages:';
 
 export function addPackageFlags(command: Command): Command {
   const { index, extraIndex, wheels, noIndex } = settings;
   return addSettings(command, [index, extraIndex, wheels, noIndex], { group: PACKAGE_GROUP });
-}
-
-/** Undefined if nothing is set. Flags win over variables. */
-export function toPackageOptions(flags: PackageFlags, defaults: PackageDefaults): PackageOptions | undefined {
-  const { packages: other = {} } = defaults;
-  const asked = typeof flags.index === 'string' || flags.extraIndex !== undefined;
-  const noIndex = flags.index === false || (other.noIndex === true && !asked);
-  if (noIndex && flags.extraIndex !== undefined) {
-    throw new UsageError('--no-index leaves no place for --extra-index.', 'Leave one of them out.');
-  }
-  const index = noIndex ? undefined : flags.index || other.index;
-  const extraIndexes = noIndex ? [] : [...(flags.extraIndex ?? other.extraIndexes ?? [])];
-  for (const url of [...(index === undefined ? [] : [index]), ...extraIndexes]) checkIndex(url);
-  const wheelFolders = [...(flags.wheels ?? other.wheelFolders ?? [])].map((folder) => resolve(folder));
-  if (!noIndex && index === undefined && extraIndexes.length === 0 && wheelFolders.length === 0) return undefined;
-  return { index, extraIndexes, wheelFolders, noIndex };
-}
-
-/** It may hold a password, so that it is not repeated. */
-function checkIndex(text: string): void {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url && ['http:', 'https:'].includes(url.protocol) && url.search === '' && url.hash === '') return;
-  throw new UsageError('The package index is no http or https URL.', 'Name it as in https://pypi.org/simple.');
 }
 
 const FLAG_NAMES = {

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { isSameStorage } from '../protocol/storage-location.ts';
+import { resolveStorage } from '../settings/process-config.ts';
 import { explicitFlags } from './session-flags.ts';
 import {
   checkSourceFolder,
@@ -6,9 +8,7 @@ import {
   formatStorageFlags,
   formatStorageUrl,
   formatTargetFlags,
-  isSameStorage,
   parseStorageUrl,
-  resolveStorage,
   resolveTarget,
 } from './target-options.ts';
 
@@ -77,9 +77,9 @@ describe('storagePlaceOf', () => {
 
   it('refuses what contradicts itself, and what is missing', () => {
     expect(() => resolveStorage({ storage: 'file', redis: redisUrl }, defaults)).toThrow(
-      '--redis means nothing to files',
+      '--redis has no effect on file storage',
     );
-    expect(() => resolveStorage({ prefix: 'x' }, defaults)).toThrow('--prefix means nothing to files');
+    expect(() => resolveStorage({ prefix: 'x' }, defaults)).toThrow('--prefix has no effect on file storage');
     expect(() => resolveStorage({ storage: 'redis' }, defaults)).toThrow('needs the address');
     expect(() => resolveStorage({}, { ...defaults, storage: 'disk' })).toThrow('CELLA_STORAGE is "disk"');
   });

@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { type ProcessConfig, resolveStorage, type StorageFlags } from '../settings/process-config.ts';
 import { holdsPassword } from '../settings/setting.ts';
 import { settings } from '../settings/settings-table.ts';
 import { UsageError } from './command-errors.ts';
@@ -16,11 +17,8 @@ export interface TargetFlags extends StorageFlags {
 }
 
 /** Defaults for flags that are not given. */
-export interface TargetDefaults extends StorageDefaults {
-  readonly serverUrl?: string | undefined;
-  readonly serverToken?: string | undefined;
-  readonly serverTokenFile?: string | undefined;
-}
+export type TargetDefaults = Pick<ProcessConfig, 'dataDir'> &
+  Partial<Pick<ProcessConfig, 'storage' | 'redis' | 'prefix' | 'serverUrl' | 'serverToken' | 'serverTokenFile'>>;
 
 export const SERVER_GROUP = 'Server:';
 
@@ -62,22 +60,6 @@ export function formatTargetFlags({ url, tokenFile, ...flags }: TargetFlags): st
   return formatStorageFlags(flags) + server.join('');
 }
 
-export interface StorageFlags {
-  readonly storage?: 'file' | 'redis';
-  readonly data?: string;
-  readonly redis?: string;
-  readonly prefix?: string;
-}
-
-/** Defaults for flags that are not given. */
-interface StorageDefaults {
-  readonly dataDir: string;
-  /** Any text: a variable may hold it. */
-  readonly storage?: string | undefined;
-  readonly redis?: string | undefined;
-  readonly prefix?: string | undefined;
-}
-
 const STORAGE_GROUP = 'Storage:';
 
 export function addStorageFlags(command: Command): Command {
@@ -85,38 +67,8 @@ export function addStorageFlags(command: Command): Command {
   return addSettings(command, [dataDir, storage, redis, prefix, config], { group: STORAGE_GROUP });
 }
 
-export function resolveDataDir(flags: Pick<StorageFlags, 'data'>, defaults: Pick<StorageDefaults, 'dataDir'>): string {
+export function resolveDataDir(flags: Pick<StorageFlags, 'data'>, defaults: Pick<TargetDefaults, 'dataDir'>): string {
   return flags.data === undefined ? defaults.dataDir : resolve(flags.data);
-}
-
-/** A flag wins over a variable. `--redis` alone chooses Redis; CELLA_REDIS alone does not. */
-export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): StorageTarget {
-  const dataDir = resolveDataDir(flags, defaults);
-  if (resolveStorageKind(flags, defaults) === 'file') {
-    const unused = flags.redis !== undefined ? '--redis' : flags.prefix !== undefined ? '--prefix' : undefined;
-    if (unused === undefined) return { dataDir };
-    throw new UsageError(`${unused} means nothing to files.`, `Leave it out, or add --storage redis.`);
-  }
-  const url = flags.redis ?? defaults.redis;
-  if (url === undefined) {
-    throw new UsageError(
-      'Redis storage needs the address of its server.',
-      'Name it with --redis redis://127.0.0.1:6379, or in CELLA_REDIS.',
-    );
-  }
-  const prefix = flags.prefix ?? defaults.prefix;
-  return { dataDir, redis: { url, prefix } };
-}
-
-function resolveStorageKind(flags: StorageFlags, defaults: StorageDefaults): 'file' | 'redis' {
-  if (flags.storage !== undefined) return flags.storage;
-  if (flags.redis !== undefined) return 'redis';
-  const { storage = 'file' } = defaults;
-  if (storage === 'file' || storage === 'redis') return storage;
-  throw new UsageError(
-    `CELLA_STORAGE is ${JSON.stringify(storage)}, which is no storage.`,
-    'Set it to file or redis, or choose with --storage.',
-  );
 }
 
 export function describeTarget({ dataDir, redis, server }: StorageTarget): string {
@@ -177,13 +129,4 @@ const EXAMPLES = 'Name it as in ./data or redis://127.0.0.1:6379/?prefix=team.';
 export function checkSourceFolder({ dataDir, redis }: StorageTarget): void {
   if (redis || existsSync(dataDir)) return;
   throw new UsageError(`There is no folder ${dataDir}.`, 'Name the data folder of another Cella.');
-}
-
-export function isSameStorage(one: StorageTarget, other: StorageTarget): boolean {
-  if (!one.redis || !other.redis) return !one.redis && !other.redis && one.dataDir === other.dataDir;
-  const keyOf = ({ url, prefix = 'cella' }: NonNullable<StorageTarget['redis']>) => {
-    const { host, pathname } = new URL(url);
-    return JSON.stringify([host, pathname.replace(/^\/?$/, '/0'), prefix]);
-  };
-  return keyOf(one.redis) === keyOf(other.redis);
 }

@@ -1,7 +1,7 @@
 /** Finds files of the installed package, whether this code runs from source, from dist or from the CLI's bundle. */
 
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +12,12 @@ let packageRoot: URL | undefined;
 export function packageFile(name: string): string {
   packageRoot ??= findPackageRoot();
   return fileURLToPath(new URL(name, packageRoot));
+}
+
+/** The version of Cella. */
+export function packageVersion(): string {
+  const manifest: { version: string } = JSON.parse(readFileSync(packageFile('package.json'), 'utf8'));
+  return manifest.version;
 }
 
 function findPackageRoot(): URL {

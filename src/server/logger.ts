@@ -6,9 +6,7 @@
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { type Logger, pino } from 'pino';
 import { CellaError } from '../protocol/errors.ts';
-import type { LogLevel } from '../settings/server-config.ts';
-
-export type { Logger } from 'pino';
+import type { LogLevel } from '../settings/settings-table.ts';
 
 /** Lines are written many at a time: no request waits for one, and none is later than this. */
 const GATHERED_BYTES = 4096;

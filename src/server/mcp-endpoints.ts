@@ -10,7 +10,7 @@ export interface McpEndpoint {
   close(): Promise<void>;
 }
 
-/** MCP is no part of the server: whoever puts both together gives it this. */
+/** Serves a session over MCP. */
 export type MakeMcp = (session: {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;
@@ -29,9 +29,15 @@ export class McpEndpoints {
   readonly #make: MakeMcp;
   readonly #endpoints = new Map<string, Promise<McpEndpoint>>();
 
-  constructor(parts: Pick<ServerContext, 'host' | 'access' | 'kernels' | 'storageQuota'>, make: MakeMcp) {
+  constructor(
+    parts: Pick<ServerContext, 'host' | 'access' | 'kernels' | 'storageQuota'>,
+    { version, mcp }: { readonly version: string; readonly mcp?: MakeMcp | undefined },
+  ) {
     this.#parts = parts;
-    this.#make = make;
+    // The SDK loads when the first client comes.
+    const load: MakeMcp = async (session) =>
+      (await import('../mcp/hosted-session.ts')).hostMcp({ ...session, version });
+    this.#make = mcp ?? load;
   }
 
   of({ id, agentKey, settings }: SessionInfo, log: (line: string) => void): Promise<McpEndpoint> {

@@ -2,36 +2,45 @@
 
 import { constants, open, readFile } from 'node:fs/promises';
 import { CellaError } from '../protocol/errors.ts';
-import type { ServeOptions } from './serve.ts';
+import type { ServerConfig } from '../settings/server-config.ts';
 
 /** The group may read it, as is usual for certificates. */
 const KEY_OPEN_TO_OTHERS = 0o027;
 
-type Exposure = Pick<ServeOptions, 'address' | 'tls' | 'insecureHttp' | 'names'>;
+type Exposure = Pick<ServerConfig, 'host' | 'tlsCert' | 'tlsKey' | 'insecureHttp' | 'allowHost' | 'advertise'>;
 
 /** Whether only programs of this machine can reach an address. */
 export function isLoopback(address: string): boolean {
   return address === 'localhost' || address === '::1' || /^127(\.\d{1,3}){3}$/.test(address);
 }
 
-/** Passwords and tokens must not cross a network in the clear unless somebody says by name that they do not. */
-export function checkExposure({ address, tls, insecureHttp = false }: Exposure): void {
-  if (tls || insecureHttp || isLoopback(address)) return;
+/** Passwords and tokens must not cross a network in the clear unless the operator says so by name. */
+export function checkExposure({ host, tlsCert, tlsKey, insecureHttp }: Exposure): void {
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) {
+    throw new CellaError('INVALID_OPTIONS', '--tls-cert and --tls-key go together.', {
+      advice: 'Give both, or neither.',
+    });
+  }
+  if (tlsCert !== undefined || insecureHttp || isLoopback(host)) return;
   throw new CellaError(
     'INVALID_OPTIONS',
-    `At ${address} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
+    `At ${host} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
   );
 }
 
-/** A certificate is good for a name. Behind a proxy that speaks TLS, the address that others know is not known here. */
-export function publicUrl(address: string, { tls, names: [name] = [], address: bound }: Exposure): string {
-  if (!tls || name === undefined || isLoopback(bound)) return address;
-  const { protocol, port } = new URL(address);
+/** A certificate is valid for a name. Behind a proxy that speaks TLS, the address that others use is not known here. */
+export function publicUrl(url: string, { tlsCert, allowHost: [name], host }: Exposure): string {
+  if (tlsCert === undefined || name === undefined || isLoopback(host)) return url;
+  const { protocol, port } = new URL(url);
   return `${protocol}//${name}${port === '' ? '' : `:${port}`}`;
 }
 
-/** Other servers say it in their requests. */
-export function advertisedHost(advertise: string): string {
+/** What requests may call the server beside its address: names of the operator, and what other servers use. */
+export function hostNames({ allowHost, advertise }: Exposure): string[] {
+  return advertise === undefined ? [...allowHost] : [...allowHost, advertisedHost(advertise)];
+}
+
+function advertisedHost(advertise: string): string {
   const url = URL.parse(advertise);
   const bare = url && ['http:', 'https:'].includes(url.protocol) && advertise.replace(/\/$/, '') === url.origin;
   if (bare) return url.hostname;
@@ -39,15 +48,17 @@ export function advertisedHost(advertise: string): string {
   throw new CellaError('INVALID_OPTIONS', message);
 }
 
-export async function readTls({ certPath, keyPath }: NonNullable<Exposure['tls']>) {
-  const inWords = (path: string) => (cause: unknown) => {
+/** Undefined without a certificate. */
+export async function readTls({ tlsCert, tlsKey }: Exposure) {
+  if (tlsCert === undefined || tlsKey === undefined) return undefined;
+  const unreadable = (path: string) => (cause: unknown) => {
     if (cause instanceof CellaError) throw cause;
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new CellaError('INVALID_OPTIONS', `${path} cannot be read: ${why}.`, { cause });
   };
   return {
-    cert: await readFile(certPath).catch(inWords(certPath)),
-    key: await readPrivateKey(keyPath).catch(inWords(keyPath)),
+    cert: await readFile(tlsCert).catch(unreadable(tlsCert)),
+    key: await readPrivateKey(tlsKey).catch(unreadable(tlsKey)),
   };
 }
 

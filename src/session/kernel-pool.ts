@@ -26,7 +26,7 @@ export const PoolLimits = z.strictObject({
   /** Kernels that may be alive at a time. */
   maxKernels: z.int().min(1).max(100_000).default(64),
   /** Idle kernels are hibernated after this long; 0 means never. */
-  idleTtlMs: z.int().min(0).max(2_147_483_647).default(600_000),
+  idleMs: z.int().min(0).max(2_147_483_647).default(600_000),
   /** How long a caller waits for a kernel while all of them are busy. */
   waitMs: z.int().min(0).max(2_147_483_647).default(30_000),
 });
@@ -277,7 +277,7 @@ export class KernelPool implements AsyncDisposable {
 
   #newEntry(options: string, session: Promise<Session>, group: AcquireGroup): PoolEntry {
     // If it fails, its next caller gets the error, and it is tried again after that.
-    const idle = new IdleTimeout(this.#limits.idleTtlMs, () => void hibernate(entry).catch(() => {}));
+    const idle = new IdleTimeout(this.#limits.idleMs, () => void hibernate(entry).catch(() => {}));
     const entry: PoolEntry = { options, session, group, idle, opened: undefined, onHibernated: () => {} };
     return entry;
   }

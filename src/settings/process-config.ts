@@ -4,8 +4,19 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
+import type { StorageLocation } from '../protocol/storage-location.ts';
+import { resolveSetting } from './setting.ts';
 import { allSettings, settings } from './settings-table.ts';
 import { type UnknownVariable, unknownVariables } from './unknown-variables.ts';
+
+/** Where packages come from; PyPI where nothing is said. */
+export interface PackageOptions {
+  readonly index?: string;
+  readonly extraIndexes?: string[];
+  /** Folders with wheels in them. */
+  readonly wheelFolders?: string[];
+  readonly noIndex?: boolean;
+}
 
 export interface ProcessConfig {
   /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
@@ -27,12 +38,7 @@ export interface ProcessConfig {
   /** CELLA_PREFIX: what every key there begins with. */
   readonly prefix: string | undefined;
   /** CELLA_INDEX, CELLA_EXTRA_INDEX (separated by blanks), CELLA_WHEELS (folders, by colons) and CELLA_NO_INDEX=1. */
-  readonly packages: {
-    readonly index?: string;
-    readonly extraIndexes?: string[];
-    readonly wheelFolders?: string[];
-    readonly noIndex?: boolean;
-  };
+  readonly packages: PackageOptions;
   /** CELLA_TOOLS: folders with definitions of tools, separated by colons. */
   readonly toolFolders: readonly string[] | undefined;
   /** CELLA_AUTO_SH: `1`, and nothing else, lets a chat run shell commands without asking. */
@@ -108,16 +114,10 @@ export function readProcessConfig(
   };
 }
 
-/** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is no such number. */
-export function readItemLimit(what: 'skills' | 'artifacts'): number | undefined {
-  const { variable = '', type: kind } = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
-  const text = readProcessConfig().variables[variable];
-  try {
-    return text === undefined ? undefined : kind.parse(text);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new CellaError('INVALID_OPTIONS', `${variable} is ${JSON.stringify(text)}. ${reason}`, { cause });
-  }
+/** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is not such a number. */
+export function readItemLimit(what: 'skills' | 'artifacts'): number {
+  const setting = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
+  return resolveSetting(setting, undefined, readProcessConfig().variables);
 }
 
 function packagesOf(read: Read): ProcessConfig['packages'] {
@@ -158,6 +158,75 @@ function dataHome(env: NodeJS.ProcessEnv): string {
 export function readCredential(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env[`CELLA_CREDENTIAL_${name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`] || undefined;
 }
+
+type StorageDefaults = Pick<ProcessConfig, 'dataDir'> & Partial<Pick<ProcessConfig, 'storage' | 'redis' | 'prefix'>>;
+
+/** What flags say of the storage. */
+export interface StorageFlags {
+  readonly storage?: 'file' | 'redis';
+  readonly data?: string;
+  readonly redis?: string;
+  readonly prefix?: string;
+}
+
+/** A flag wins over a variable. `--redis` alone chooses Redis; CELLA_REDIS alone does not. */
+export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): StorageLocation {
+  const dataDir = flags.data === undefined ? defaults.dataDir : resolve(flags.data);
+  if (storageKind(flags, defaults) === 'file') {
+    const unused = flags.redis !== undefined ? '--redis' : flags.prefix !== undefined ? '--prefix' : undefined;
+    if (unused === undefined) return { dataDir };
+    throw invalid(`${unused} has no effect on file storage.`, 'Leave it out, or add --storage redis.');
+  }
+  const url = flags.redis ?? defaults.redis;
+  if (url === undefined) {
+    throw invalid(
+      'Redis storage needs the address of its server.',
+      'Name it with --redis redis://127.0.0.1:6379, or in CELLA_REDIS.',
+    );
+  }
+  const prefix = flags.prefix ?? defaults.prefix;
+  return { dataDir, redis: { url, ...(prefix === undefined ? {} : { prefix }) } };
+}
+
+function storageKind(flags: StorageFlags, { storage }: StorageDefaults): 'file' | 'redis' {
+  const given = flags.storage ?? (flags.redis === undefined ? undefined : 'redis');
+  return resolveSetting(settings.storage, given, storage === undefined ? {} : { CELLA_STORAGE: storage });
+}
+
+/** What flags say of packages. */
+export interface PackageFlags {
+  /** False if `--no-index` was given. */
+  readonly index?: string | false;
+  readonly extraIndex?: readonly string[];
+  readonly wheels?: readonly string[];
+}
+
+/** Undefined if nothing is set. Flags win over variables. */
+export function resolvePackages(
+  flags: PackageFlags,
+  { packages: other = {} }: Partial<Pick<ProcessConfig, 'packages'>>,
+): PackageOptions | undefined {
+  const asked = typeof flags.index === 'string' || flags.extraIndex !== undefined;
+  const noIndex = flags.index === false || (other.noIndex === true && !asked);
+  if (noIndex && flags.extraIndex !== undefined) {
+    throw invalid('--no-index leaves no place for --extra-index.', 'Leave one of them out.');
+  }
+  const index = noIndex ? undefined : flags.index || other.index;
+  const extraIndexes = noIndex ? [] : [...(flags.extraIndex ?? other.extraIndexes ?? [])];
+  for (const url of [...(index === undefined ? [] : [index]), ...extraIndexes]) checkIndex(url);
+  const wheelFolders = [...(flags.wheels ?? other.wheelFolders ?? [])].map((folder) => resolve(folder));
+  if (!noIndex && index === undefined && extraIndexes.length === 0 && wheelFolders.length === 0) return undefined;
+  return { ...(index === undefined ? {} : { index }), extraIndexes, wheelFolders, noIndex };
+}
+
+/** It may hold a password, so that it is not repeated. */
+function checkIndex(text: string): void {
+  const url = URL.parse(text);
+  if (url && ['http:', 'https:'].includes(url.protocol) && url.search === '' && url.hash === '') return;
+  throw invalid('The package index is no http or https URL.', 'Name it as in https://pypi.org/simple.');
+}
+
+const invalid = (message: string, advice: string) => new CellaError('INVALID_OPTIONS', message, { advice });
 
 interface ConfigFlags {
   /** `--data` and `--config`. */

@@ -1,87 +1,83 @@
-/** What the settings of a server amount to: one shape for all of them. */
+/** ServerConfig: the settings of a server, resolved once from flags or options, variables, the config file and defaults. */
 
-import type { keyModes } from '../protocol/enums.ts';
+import { z } from 'zod';
+import type { StorageLocation } from '../protocol/storage-location.ts';
+import type { PackageOptions } from './process-config.ts';
+import {
+  type Given,
+  isSetting,
+  type Resolved,
+  resolveSetting,
+  type Setting,
+  type SettingGroup,
+  type Variables,
+} from './setting.ts';
+import { serverSettings, settings } from './settings-table.ts';
 
-export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
-
-export type LogLevel = (typeof logLevels)[number];
-
-/** What members may ask for beside a sandbox of their own; administrators may in any case. */
-export const privileges = ['in-process', 'unsandboxed', 'network', 'folders'] as const;
-
-export type Privilege = (typeof privileges)[number];
-
-/** Where packages come from; PyPI where nothing is said. */
-export interface PackageOptions {
-  readonly index?: string;
-  readonly extraIndexes?: string[];
-  /** Folders with wheels in them. */
-  readonly wheelFolders?: string[];
-  readonly noIndex?: boolean;
+export interface ServerConfig extends Omit<Resolved<typeof serverSettings>, 'port'>, StorageLocation {
+  /** Without it, only the user of this process reaches the server, by its socket. */
+  readonly port?: number | undefined;
+  readonly python?: string | undefined;
+  readonly packages?: PackageOptions | undefined;
+  readonly toolFolders?: string[] | undefined;
+  /** What credentials are encrypted with, in place of the file `master-key` in the data folder. */
+  readonly masterKey: { readonly current?: string | undefined; readonly old?: string | undefined };
 }
 
-/** `with-network`: in sessions whose agent has the network of the machine itself. */
-export const providerToolModes = ['with-network', 'always'] as const;
-
-/** What a command line and its files say of the gateway, as it was written. */
-export interface GatewaySettings {
-  readonly keys?: (typeof keyModes)[number];
-  readonly providers?: readonly string[];
-  readonly models?: readonly string[];
-  readonly prices?: readonly string[];
-  /** As `provider=name`. */
-  readonly fields?: readonly string[];
-  readonly providerTools?: (typeof providerToolModes)[number];
-  readonly sessionUsd?: number;
-  readonly sessionTokens?: number;
+/** What flags or options say. The storage and the packages are resolved before, as for every command. */
+export interface GivenServerConfig
+  extends Given<typeof serverSettings>,
+    StorageLocation,
+    Pick<ServerConfig, 'python' | 'packages' | 'toolFolders'> {
+  readonly masterKey?: string | undefined;
 }
 
-/** What a command line and its files say of a server. What is left out has a default there. */
-export interface ServeSettings {
-  readonly address: string;
-  /** 0 is any that is free. */
-  readonly port: number;
-  readonly tls?: { readonly certPath: string; readonly keyPath: string };
-  readonly insecureHttp: boolean;
-  /** Names that the server goes by beside its address. */
-  readonly names: readonly string[];
-  /** Where other servers on the same Redis reach it. */
-  readonly advertise?: string;
-  readonly membersMay: readonly Privilege[];
-  readonly maxKernels?: number;
-  readonly idleMs?: number;
-  /** Executors of agents that may live at a time. */
-  readonly maxAgents?: number;
-  /** How long one is kept for the next prompt, may take to be there, and has to end a turn that is stopped. */
-  readonly agentIdleMs?: number;
-  readonly agentStartMs?: number;
-  readonly agentStopMs?: number;
-  /** How long the session token of a turn is good, and for how many calls. */
-  readonly agentTokenMs?: number;
-  readonly agentTokenUses?: number;
-  /** How long running code has when the server ends. */
-  readonly graceMs: number;
-  /** Requests a second of one token. */
-  readonly rate?: number;
-  /** Whether results are on the disk before they are told. */
-  readonly flushResults: boolean;
-  /** How much of each session's events stays; 0 is all. */
-  readonly retention: { readonly maxAgeMs?: number; readonly maxBytes?: number; readonly maxFileBytes?: number };
-  /** For users that have none of their own. */
-  readonly quotas: {
-    readonly sessions?: number;
-    readonly liveKernels?: number;
-    readonly memoryMb?: number;
-    readonly executionsPerMinute?: number;
-    readonly storageBytes?: number;
-    readonly modelUsdPerDay?: number;
-    readonly modelTokensPerDay?: number;
+export function resolveServerConfig(given: GivenServerConfig, variables: Variables = {}): ServerConfig {
+  const { dataDir, redis, python, packages, toolFolders, masterKey, ...own } = given;
+  return {
+    ...resolveGroup(serverSettings, own, variables),
+    dataDir,
+    redis,
+    packages,
+    python: resolveSetting(settings.python, python, variables),
+    toolFolders: toolFolders ?? resolveSetting(settings.tools, undefined, variables),
+    masterKey: {
+      current: resolveSetting(settings.masterKey, masterKey, variables),
+      old: resolveSetting(settings.oldMasterKey, undefined, variables),
+    },
   };
-  /** How agents get to their models. */
-  readonly gateway: GatewaySettings;
-  readonly logLevel: LogLevel;
-  readonly logFile?: string;
-  readonly python?: string;
-  readonly packages?: PackageOptions;
-  readonly toolFolders?: string[];
+}
+
+/** The defaults of the table. */
+export const serverDefaults: Resolved<typeof serverSettings> = resolveGroup(serverSettings, {}, {});
+
+interface Values {
+  readonly [name: string]: unknown;
+}
+
+function resolveGroup<G extends SettingGroup>(group: G, given: Values, variables: Variables): Resolved<G> {
+  const entries = Object.entries(group).map(([name, entry]) => {
+    const value = given[name];
+    if (isSetting(entry)) return [name, resolveSetting(entry, value, variables)];
+    return [name, resolveGroup(entry, isObject(value) ? value : {}, variables)];
+  });
+  // The names of the group, each with the value of its setting.
+  return Object.fromEntries(entries) as Resolved<G>;
+}
+
+function isObject(value: unknown): value is Values {
+  return typeof value === 'object' && value !== null;
+}
+
+type Shape<G> = {
+  readonly [N in keyof G]: z.ZodOptional<G[N] extends Setting<infer T> ? z.ZodType<T, T> : z.ZodObject<Shape<G[N]>>>;
+};
+
+/** What a program may say of these settings: a zod shape with an optional field for each. */
+export function shapeOf<G extends SettingGroup>(group: G): Shape<G> {
+  const entries = Object.entries(group).map(([name, entry]) => {
+    const schema = isSetting(entry) ? entry.type.schema(z) : z.strictObject(shapeOf(entry));
+    return [name, schema.optional()];
+  });
+  return Object.fromEntries(entries) as Shape<G>;
 }

@@ -2,8 +2,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { Setting } from './setting.ts';
-import { allSettings, borrowedVariables } from './settings-table.ts';
+import { type Setting, settingsIn } from './setting.ts';
+import { allSettings, borrowedVariables, serverSettings } from './settings-table.ts';
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
@@ -14,14 +14,18 @@ const sources = readdirSync(new URL('src', root), { recursive: true, encoding: '
 const SEPARATORS: Readonly<Record<string, string>> = { ':': 'colons', ',': 'commas', ' ': 'blanks' };
 const code = (text: string | undefined) => (text === undefined ? '' : `\`${text}\``);
 
+const optionNames = new Map(settingsIn(serverSettings).map(([name, setting]) => [setting, name]));
+
 /** A row of docs/settings.md. */
-function rowOf({ flag, variable, key, defaultText: otherwise, description: about, type: kind }: Setting): string {
+function rowOf(setting: Setting): string {
+  const { flag, variable, key, defaultText: otherwise, description: about, type: kind } = setting;
   const between = SEPARATORS[kind.separator ?? ''];
   const value = kind.fileType === 'switch' ? '=1' : '';
   const cells = [
     code(flag),
     `${code(variable && `${variable}${value}`)}${between === undefined ? '' : `, by ${between}`}`,
     code(key),
+    code(optionNames.get(setting)),
     otherwise,
     about,
   ];
@@ -30,7 +34,7 @@ function rowOf({ flag, variable, key, defaultText: otherwise, description: about
 
 describe('docs/settings.md', () => {
   it('has the table as it is', () => {
-    const head = ['| flag | variable | config file | default | |', '|---|---|---|---|---|'];
+    const head = ['| flag | variable | config file | option | default | |', '|---|---|---|---|---|---|'];
     const rows = read('docs/settings.md')
       .match(/^\| flag [\s\S]*?(?=\n\n)/m)?.[0]
       .split('\n');

@@ -10,7 +10,7 @@ import { omitUndefined } from '../../src/lib/omit-undefined.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionDecision, PermissionRequest } from '../../src/protocol/permission.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
-import type { ServeOptions } from '../../src/server/serve.ts';
+import type { ServerParts } from '../../src/server/serve.ts';
 import { folderName } from '../../src/storage/folder-name.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { processes } from '../support/processes/processes.ts';
@@ -30,7 +30,7 @@ export interface Served {
   readonly process: string;
   /** The folder of the runner, in place of one that is bundled from the source. */
   readonly runner?: string;
-  readonly session?: ServeOptions['session'];
+  readonly session?: ServerParts['session'];
   /** How its agent gets to the model; by the gateway where nothing is said. */
   readonly keys?: 'gateway' | 'just-in-time';
   readonly sandbox?: SessionRequest['sandbox'];

@@ -2,22 +2,12 @@
 
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { hostMcp } from '../../src/mcp/hosted-session.ts';
-import { serve } from '../../src/server/serve.ts';
 import { shutdown } from '../../src/session/shared-resources.ts';
+import { serveHere } from '../support/servers/serve-here.ts';
 
 const { dataDir, logFile, ...options } = JSON.parse(process.argv[2] ?? '{}');
-await serve(
-  {
-    version: '0',
-    address: '127.0.0.1',
-    port: 0,
-    graceMs: 3000,
-    mcp: async (session) => hostMcp({ ...session, version: '0' }),
-    ...options,
-    dataDir,
-    log: { level: 'info', file: logFile },
-  },
+await serveHere(
+  { graceMs: 3000, ...options, dataDir, logLevel: 'info', logFile },
   once(process, 'SIGTERM'),
   ({ url, adminTokenPath, socketPath }) => {
     // The token goes through a pipe that only the test reads.

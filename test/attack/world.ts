@@ -14,13 +14,13 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';
-import type { ServeOptions } from '../../src/server/serve.ts';
 import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
 import { PRELUDE, succeeded, type Verdicts } from '../support/kernels/attack-code.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { spellingsOf } from '../support/processes/canary.ts';
 import { descendants, isAlive } from '../support/processes/processes.ts';
 import { shareCache } from '../support/run/shared-cache.ts';
+import type { TestServerOptions } from '../support/servers/serve-here.ts';
 
 export type Place = 'subprocess' | 'container' | 'user';
 
@@ -131,7 +131,7 @@ export class World implements AsyncDisposable {
   loopbackHits = 0;
   /** What attempts have opened for all that follow. */
   readonly stack = new AsyncDisposableStack();
-  readonly #options: Partial<ServeOptions>;
+  readonly #options: TestServerOptions;
   #server: Started | undefined;
   #pulse: Worker | undefined;
   #idleStallMs = 0;
@@ -139,7 +139,7 @@ export class World implements AsyncDisposable {
   #memoryMb = 0;
   #logRead = 0;
 
-  private constructor(place: Place, folder: string, executor: Record<string, string>, options: Partial<ServeOptions>) {
+  private constructor(place: Place, folder: string, executor: Record<string, string>, options: TestServerOptions) {
     this.place = place;
     this.folder = folder;
     this.executor = executor;
@@ -153,7 +153,7 @@ export class World implements AsyncDisposable {
     this.bystander = spawn('/bin/sleep', ['86400'], { stdio: 'ignore' });
   }
 
-  static async open(place: Place, options: Partial<ServeOptions> = {}): Promise<World> {
+  static async open(place: Place, options: TestServerOptions = {}): Promise<World> {
     const engine = place === 'container' ? await sharedEngineWithImage() : undefined;
     const executor: Record<string, string> = place === 'container' ? { executor: 'container' } : {};
     const session = { ...options.session, ...(engine === undefined ? {} : { engine }) };

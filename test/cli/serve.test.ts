@@ -5,9 +5,8 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ServeRequest } from '../../src/cli/context.ts';
 import { connect } from '../../src/client/index.ts';
-import { serveOptions } from '../../src/server/serve-options.ts';
+import type { ServerConfig } from '../../src/settings/server-config.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { Cella, Started } from '../support/cli/command.ts';
 import { runCella } from '../support/cli/in-process-cli.ts';
@@ -158,18 +157,18 @@ it('names a variable that is misspelt, and the one that was meant', async () => 
 });
 
 it('keeps events for as many days as --keep-days says', async () => {
-  const asked = Promise.withResolvers<ServeRequest>();
+  const asked = Promise.withResolvers<ServerConfig>();
   const env = { CELLA_DATA_DIR: await scratchFolder() };
-  await runCella(['serve', '--keep-days', '7'], env, { serve: async (request) => asked.resolve(request) });
-  const { place, ...request } = await asked.promise;
-  const { hosting = {} } = serveOptions({ ...request, version: '0', dataDir: place.dataDir, session: {} });
+  await runCella(['serve', '--keep-days', '7'], env, { serve: async (config) => asked.resolve(config) });
+  const { dataDir, retention } = await asked.promise;
   let daysAgo = 8;
   const clock = () => Date.now() - daysAgo * 24 * 3_600_000;
-  await using storage = await FileStorage.open(place.dataDir, { clock });
+  await using storage = await FileStorage.open(dataDir, { clock });
   await using daemon = await Daemon.start({
-    dataDir: place.dataDir,
+    dataDir,
     storage,
-    hosting: { ...hosting, sweepEveryMs: 20 },
+    retention,
+    hosting: { sweepEveryMs: 20 },
   });
   const { id } = await daemon.session();
   const position = async () => {

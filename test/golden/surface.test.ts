@@ -15,7 +15,7 @@ import { fromKernel, fromSupervisor } from '../../src/protocol/kernel-payloads.t
 import { CHECKPOINT_FORMAT } from '../../src/protocol/kernel-state.ts';
 import { PROTOCOL_VERSION, toRunner, toServer } from '../../src/protocol/runner-methods.ts';
 import { SessionEventBody } from '../../src/protocol/session-events.ts';
-import { ServerOptions } from '../../src/server-options.ts';
+import { ServerOptions } from '../../src/server/embedded-server.ts';
 import { SessionOptions } from '../../src/session/session-options.ts';
 import { readProcessConfig } from '../../src/settings/process-config.ts';
 import { allSettings, borrowedVariables } from '../../src/settings/settings-table.ts';

@@ -3,8 +3,7 @@
 import { expect } from 'vitest';
 import { type Client, connect } from '../../src/client/index.ts';
 import type { SessionApi } from '../../src/index.ts';
-import { hostMcp } from '../../src/mcp/hosted-session.ts';
-import type { ServeOptions } from '../../src/server/serve.ts';
+import type { ServerParts } from '../../src/server/serve.ts';
 import { decide, prompt } from '../support/servers/agent-server.ts';
 import { Daemon } from '../support/servers/server.ts';
 
@@ -21,7 +20,7 @@ const KEY = 'sk-ant-golden-0123456789';
 
 export interface WorldOptions {
   readonly dataDir?: string;
-  readonly storage?: ServeOptions['storage'];
+  readonly storage?: ServerParts['storage'];
   readonly runner: string;
   readonly programs: string;
   readonly wheels: string;
@@ -31,7 +30,6 @@ export async function startWorld({ wheels, runner, programs, ...place }: WorldOp
   return await Daemon.start({
     ...place,
     agents: { programs: { runner, agents: programs } },
-    mcp: async (session) => hostMcp({ ...session, version: '0' }),
     session: { packages: { wheelFolders: [wheels], noIndex: true } },
     // Fixtures may be of any age, and stay small.
     hosting: { retention: { maxAgeMs: 0 }, limits: { inlineBytes: 10_000 } },

@@ -1,21 +1,16 @@
 /** Finds the server that a command works with (at a URL, or on the data folder by its socket) and connects to it. */
 
 import type { Stats } from 'node:fs';
-import { lstat, open, readFile } from 'node:fs/promises';
-import { connect as connectSocket } from 'node:net';
-import { join } from 'node:path';
+import { open } from 'node:fs/promises';
 import { type Client, connect } from '../../client/index.ts';
-import { withTimeout } from '../../lib/deadline.ts';
-import { tryParseJson } from '../../lib/json-scanner.ts';
-import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
+import { connectToFolder, findLocalServer, withConnectTimeout } from '../../client/local-server.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { ServerFile } from '../../protocol/server-info.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { UsageError } from '../command-errors.ts';
 import type { StorageTarget } from '../context.ts';
 import { shellQuote } from '../format.ts';
 import type { Defaults } from '../session-flags.ts';
-import { isSameStorage, resolveDataDir } from '../target-options.ts';
+import { resolveDataDir } from '../target-options.ts';
 
 export interface ServerConnection {
   readonly client: Client;
@@ -51,16 +46,9 @@ async function findServer(place: StorageTarget): Promise<ServerConnection | unde
 }
 
 async function findServerOnFolder(place: StorageTarget): Promise<ServerConnection | undefined> {
-  const { dataDir } = place;
-  const socket = await findSocket(dataDir);
-  if (socket === undefined) return undefined;
-  const storage = await compareStorage(place);
-  if (storage === 'other') return undefined;
-  const client = await connectToSocket(socket, dataDir);
-  return client && { client, where: dataDir, sameMachine: true, sameStorage: storage === 'same' };
+  const found = await findLocalServer(place);
+  return found && { ...found, where: place.dataDir, sameMachine: true };
 }
-
-const CONNECT_TIMEOUT_MS = 15_000;
 
 interface ServerAddress {
   readonly url: string;
@@ -73,47 +61,6 @@ async function connectToUrl({ url, token: given, tokenFile }: ServerAddress): Pr
   const token = tokenFile === undefined ? given : await readTokenFile(tokenFile);
   if (token !== undefined) return await withConnectTimeout(connect({ url, token }), `The server at ${url}`);
   throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
-}
-
-/** Undefined if there is none. A server may no longer listen on it. */
-async function findSocket(dataDir: string): Promise<string | undefined> {
-  const socket = join(dataDir, SOCKET_FILE);
-  const facts = await lstat(socket).catch(() => undefined); // none was ever started there
-  if (!facts?.isSocket()) return undefined;
-  if (!process.getuid || facts.uid === process.getuid()) return socket;
-  if (!(await mayBeAlive(socket))) return undefined;
-  throw new UsageError(
-    `The server on ${dataDir} belongs to another user.`,
-    'Use its address, with --url and your token, or name another folder with --data.',
-  );
-}
-
-/** Undefined if the socket is stale. A server that hangs is an error: it still holds its kernels. */
-async function connectToSocket(socket: string, dataDir: string): Promise<Client | undefined> {
-  try {
-    return await withConnectTimeout(connect({ socket }), `The server on ${dataDir}`);
-  } catch (error) {
-    if (error instanceof CellaError && error.code === 'SERVER_UNREACHABLE' && error.details.refused === true) {
-      return undefined;
-    }
-    throw error;
-  }
-}
-
-async function withConnectTimeout(connecting: Promise<Client>, server: string): Promise<Client> {
-  const message = `${server} has not answered for ${CONNECT_TIMEOUT_MS / 1000} s.`;
-  return await withTimeout(connecting, CONNECT_TIMEOUT_MS, () => new CellaError('SERVER_UNREACHABLE', message));
-}
-
-/** Whom the system keeps from looking cannot know. */
-function mayBeAlive(socket: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const probe = connectSocket(socket);
-  probe.once('connect', () => resolve(true));
-  probe.once('error', (error: NodeJS.ErrnoException) =>
-    resolve(error.code !== 'ECONNREFUSED' && error.code !== 'ENOENT'),
-  );
-  return promise.finally(() => probe.destroy());
 }
 
 async function readTokenFile(file: string): Promise<string> {
@@ -134,17 +81,6 @@ async function readWithStats(file: string): Promise<{ text: string; stats: Stats
   return { stats: await handle.stat(), text: await handle.readFile('utf8') };
 }
 
-/**
- * Whether that server keeps things where the command says: `other` where the command names a Redis storage that is not
- * the server's, so that the two have nothing in common; `its own` where the command names none and the server has one.
- */
-export async function compareStorage({ dataDir, redis }: StorageTarget): Promise<'same' | 'its own' | 'other'> {
-  const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(() => ''); // it has just ended
-  const theirs = ServerFile.safeParse(tryParseJson(text)).data?.redis;
-  if (!redis) return theirs ? 'its own' : 'same';
-  return theirs && isSameStorage({ dataDir, redis }, { dataDir, redis: theirs }) ? 'same' : 'other';
-}
-
 export interface ServerFlags {
   readonly url?: string;
   readonly tokenFile?: string;
@@ -158,13 +94,9 @@ export function resolveServerUrl(flags: ServerFlags, defaults: Defaults): string
 
 export async function connectToServer(flags: ServerFlags, defaults: Defaults): Promise<Client> {
   const url = resolveServerUrl(flags, defaults);
-  if (url === undefined) return await connectToFolder(resolveDataDir(flags, defaults));
-  return await connectToUrl({ url, ...selectToken(flags, defaults) });
-}
-
-async function connectToFolder(dataDir: string): Promise<Client> {
-  const socket = await findSocket(dataDir);
-  const client = socket === undefined ? undefined : await connectToSocket(socket, dataDir);
+  if (url !== undefined) return await connectToUrl({ url, ...selectToken(flags, defaults) });
+  const dataDir = resolveDataDir(flags, defaults);
+  const client = await connectToFolder(dataDir);
   if (client) return client;
   throw new CellaError('SERVER_UNREACHABLE', `No server runs on ${dataDir}.`, {
     details: { refused: true },

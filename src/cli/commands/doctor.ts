@@ -1,13 +1,15 @@
 /** `cella doctor`: whether this machine can isolate code, and what is missing. */
 
 import { styleText } from 'node:util';
-import { settings } from '../../settings/settings-table.ts';
+import { resolveStorage, type StorageFlags } from '../../settings/process-config.ts';
+import { resolveSetting } from '../../settings/setting.ts';
+import { serverSettings, settings } from '../../settings/settings-table.ts';
 import { describeUnknownVariable, type UnknownVariable } from '../../settings/unknown-variables.ts';
 import { wrapLines } from '../command-output.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
-import { addSetting, resolveSetting } from '../options.ts';
+import { addSetting } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addStorageFlags, resolveStorage, type StorageFlags } from '../target-options.ts';
+import { addStorageFlags } from '../target-options.ts';
 
 export function addDoctor(define: DefineCommand, context: ProgramContext, done: Done): void {
   const command = addStorageFlags(define(HELP));
@@ -16,10 +18,7 @@ export function addDoctor(define: DefineCommand, context: ProgramContext, done: 
   addSetting(command, settings.image, { about: 'image to check' })
     .option('--json', 'print one JSON object')
     .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
-      const [{ startWarnings }, { serveSettings }] = await Promise.all([
-        import('./serve-startup.ts'),
-        import('../../settings/settings-table.ts'),
-      ]);
+      const { startWarnings } = await import('./serve-startup.ts');
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
       const place = resolveStorage(flags, context.defaults);
@@ -30,7 +29,7 @@ export function addDoctor(define: DefineCommand, context: ProgramContext, done: 
           {
             ...(await context.detect({ python, place, engine, image })),
             strayVariables: context.defaults.strayVariables,
-            warnings: startWarnings(resolveSetting(serveSettings.membersMay, undefined, context.defaults)),
+            warnings: startWarnings(resolveSetting(serverSettings.membersMay, undefined, context.defaults.variables)),
           },
           { json: flags.json === true, noColor },
           stdout,

@@ -8,9 +8,9 @@ import { Readable } from 'node:stream';
 import { answerFromProcess, settlesWithin } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ServerConfig } from '../../settings/server-config.ts';
 import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
-import type { ServeRequest } from '../context.ts';
 import { shellQuote } from '../format.ts';
 import type { ProgramContext } from '../program.ts';
 import { parseReadyMessage, startupMessage, startWarnings } from './serve-startup.ts';
@@ -27,10 +27,7 @@ const END_TIMEOUT_MS = 10_000;
 const READY_FD = 3;
 
 /** Resolves when the server is ready, and fails as the server did. */
-export async function detach(
-  { place: { dataDir }, membersMay }: ServeRequest,
-  context: ProgramContext,
-): Promise<number> {
+export async function detach({ dataDir, membersMay }: ServerConfig, context: ProgramContext): Promise<number> {
   const { terminal, ownCommand = [], words = [] } = context;
   const log = openLog(dataDir);
   const [program = process.execPath, ...first] = ownCommand;

@@ -2,18 +2,25 @@
 
 import { setFlagsFromString } from 'node:v8';
 import { type Command, Option } from 'commander';
-import { serveSettings, settings } from '../../settings/settings-table.ts';
+import {
+  type PackageFlags,
+  resolvePackages,
+  resolveStorage,
+  type StorageFlags,
+} from '../../settings/process-config.ts';
+import type { ServerConfig } from '../../settings/server-config.ts';
+import { settingsIn } from '../../settings/setting.ts';
+import { serverSettings, settings } from '../../settings/settings-table.ts';
 import { describeUnknownVariable } from '../../settings/unknown-variables.ts';
 import { Exit } from '../command-errors.ts';
 import { EndSignals, runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { ServeRequest, StartedServer } from '../context.ts';
+import type { StartedServer } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { addSettings, parseSeconds } from '../options.ts';
+import { addSettings, givenSettings, parseSeconds } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addPackageFlags } from '../session-flags.ts';
+import { addPackageFlags, type Defaults } from '../session-flags.ts';
 import { addStorageFlags, resolveDataDir } from '../target-options.ts';
-import type { ServeFlags } from './serve-request.ts';
 import { endAtSecondSignal, sendReadyMessage, startupMessage, startWarnings } from './serve-startup.ts';
 
 interface ControlFlags {
@@ -23,7 +30,10 @@ interface ControlFlags {
   readonly timeout?: number;
 }
 
-interface StartFlags extends ServeFlags {
+/** The flags of the table are read by `givenSettings`. */
+interface StartFlags extends StorageFlags, PackageFlags {
+  readonly python?: string;
+  readonly tools?: string[];
   readonly detach?: boolean;
   readonly readyFd?: number;
 }
@@ -35,21 +45,32 @@ export function addServe(define: DefineCommand, context: ProgramContext, done: D
     .enablePositionalOptions()
     .option('-d, --detach', 'run in the background, with logs in daemon.log of the data folder')
     .addOption(new Option('--ready-fd <fd>').argParser(Number).hideHelp());
-  addSettings(command, Object.values(serveSettings));
+  addSettings(
+    command,
+    settingsIn(serverSettings).map(([, setting]) => setting),
+  );
   addSettings(addPackageFlags(command), [settings.python, settings.tools]);
   command.action(async (flags: StartFlags) => {
-    const [{ toServeRequest }, { detach }] = await Promise.all([
-      import('./serve-request.ts'),
-      import('./serve-detach.ts'),
-    ]);
-    const request = toServeRequest(flags, context.defaults);
+    const config = await resolveConfig(flags, context.defaults);
     // The command that started a server in the background has warned already.
     if (flags.readyFd === undefined) await warnUnknownVariables(context);
-    if (flags.detach) done(await detach(request, context));
-    else done(await serveForeground(request, context, flags.readyFd));
+    if (flags.detach) done(await (await import('./serve-detach.ts')).detach(config, context));
+    else done(await serveForeground(config, context, flags.readyFd));
   });
   addStatus(command, context, done);
   addStop(command, context, done);
+}
+
+async function resolveConfig(flags: StartFlags, defaults: Defaults): Promise<ServerConfig> {
+  const { resolveServerConfig } = await import('../../settings/server-config.ts');
+  const given = {
+    ...givenSettings(serverSettings, flags),
+    ...resolveStorage(flags, defaults),
+    packages: resolvePackages(flags, defaults),
+    python: flags.python,
+    toolFolders: flags.tools,
+  };
+  return resolveServerConfig(given, defaults.variables);
 }
 
 async function warnUnknownVariables({ terminal, defaults }: ProgramContext): Promise<void> {
@@ -92,7 +113,7 @@ function addFlags(command: Command): Command {
 const HEAP_GROWING_PERCENT = 200;
 
 /** The first signal shuts the server down cleanly, the second ends it at once. A parent waits for a line on `readyFd`. */
-async function serveForeground(request: ServeRequest, context: ProgramContext, readyFd?: number): Promise<number> {
+async function serveForeground(config: ServerConfig, context: ProgramContext, readyFd?: number): Promise<number> {
   // A program that runs this command inside has its own signals and its own memory.
   if (context.signals === process) {
     endAtSecondSignal();
@@ -103,10 +124,10 @@ async function serveForeground(request: ServeRequest, context: ProgramContext, r
     const onReady = async (facts: StartedServer) => {
       if (readyFd === undefined) {
         await context.terminal.out(startupMessage(facts, context));
-        for (const warning of startWarnings(request.membersMay)) await context.terminal.errLines(warning, 'yellow');
+        for (const warning of startWarnings(config.membersMay)) await context.terminal.errLines(warning, 'yellow');
       } else sendReadyMessage(readyFd, { ready: facts });
     };
-    await context.serve(request, { onReady, ended: signals.ended });
+    await context.serve(config, { onReady, ended: signals.ended });
     return Exit.ok;
   } catch (error) {
     if (readyFd !== undefined) sendReadyMessage(readyFd, { failed: error });

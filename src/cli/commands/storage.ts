@@ -2,6 +2,8 @@
 
 import { type Command, InvalidArgumentError } from 'commander';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
+import { isSameStorage } from '../../protocol/storage-location.ts';
+import { resolveStorage } from '../../settings/process-config.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { CommandOutput } from '../command-output.ts';
 import type { CopyKind, CopyNamespaces, StorageAccess, StorageTarget } from '../context.ts';
@@ -13,10 +15,8 @@ import { addNamespaceFlags, addStorageNamespaceFlags, type NamespaceFlags } from
 import {
   checkSourceFolder,
   formatStorageUrl,
-  isSameStorage,
   parseStorageUrl,
   resolveDataDir,
-  resolveStorage,
   resolveTarget,
 } from '../target-options.ts';
 

@@ -16,10 +16,6 @@ import { SessionTokens } from './session-tokens.ts';
 import { TokenStore } from './token-store.ts';
 import { UserStore } from './user-store.ts';
 
-export type { AuditLog } from './audit-log.ts';
-export type { Principal } from './authorization.ts';
-export type { SessionTokens, TokenBinding } from './session-tokens.ts';
-
 export interface AccessOptions {
   readonly storage: Pick<Storage, 'documents' | 'events'>;
   /** Where `admin-token` lies. */

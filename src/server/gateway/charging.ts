@@ -1,8 +1,8 @@
 /** Records what a call cost: as the provider reported it, or else the most that it may charge. */
 
+import type { Logger } from 'pino';
 import type { TokenUsage } from '../../protocol/turn.ts';
 import type { TokenBinding } from '../access/session-tokens.ts';
-import type { Logger } from '../logger.ts';
 import { worstCasePrice } from './budgets.ts';
 import { costOf, type ModelPolicy } from './model-policy.ts';
 import type { ModelRequest } from './model-request.ts';

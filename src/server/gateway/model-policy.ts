@@ -2,7 +2,8 @@
 
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { GatewaySettings, providerToolModes } from '../../settings/server-config.ts';
+import { type ServerConfig, serverDefaults } from '../../settings/server-config.ts';
+import type { ProviderToolMode } from '../../settings/settings-table.ts';
 import { isLoopback } from '../network-exposure.ts';
 import { providerAdapters } from './providers/all-providers.ts';
 import type { TokenCounts } from './usage-report.ts';
@@ -15,15 +16,16 @@ export interface ModelPolicy {
   /** Fields, types and betas of a provider's API that the operator has added to the gateway's own lists. */
   addedFields(provider: Provider): ReadonlySet<string>;
   /** When a provider may reach other hosts for an agent. */
-  readonly providerTools: (typeof providerToolModes)[number];
+  readonly providerTools: ProviderToolMode;
   /** Of one session, for as long as there is it. */
   readonly session: { readonly usd?: number | undefined; readonly tokens?: number | undefined };
 }
 
-export function modelPolicy(settings: GatewaySettings = {}): ModelPolicy {
-  const { keys = 'gateway', providers: given = [], models = [], prices = [], sessionUsd, sessionTokens } = settings;
-  const { fields: lines = [], providerTools = 'with-network' } = settings;
-  const added = addedOf(lines);
+/** Settings as the operator wrote them; those left out have their defaults. */
+export function modelPolicy(settings: Partial<ServerConfig['gateway']> = {}): ModelPolicy {
+  const all = { ...serverDefaults.gateway, ...settings };
+  const { keys, providers: given, models, fields, prices, providerTools, sessionUsd, sessionTokens } = all;
+  const added = addedOf(fields);
   const allowed = models
     .map((line) => pair('--models', line))
     .map(({ provider, text }) => ({ provider, matches: patternOf(text) }));

@@ -1,14 +1,14 @@
 /** All that agents need to reach models: credentials, the gateway, recorded usage, and keys that are given out just in time. */
 
+import type { Logger } from 'pino';
 import type { KeyMode, Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { GatewaySettings } from '../../settings/server-config.ts';
+import type { ServerConfig } from '../../settings/server-config.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import { CredentialStore } from '../credentials/credential-store.ts';
 import type { EnvironmentKeys } from '../credentials/master-key.ts';
-import type { Logger } from '../logger.ts';
 import { type GatewayParts, ModelGateway } from './gateway.ts';
 import { type ModelPolicy, modelPolicy } from './model-policy.ts';
 import { UsageLedger } from './usage-ledger.ts';
@@ -19,7 +19,7 @@ export interface ModelServiceOptions
   readonly access: Pick<AccessControl, 'users' | 'sessionTokens' | 'quotas'> & Partial<Pick<AccessControl, 'audit'>>;
   readonly dataDir: string;
   readonly masterKey?: EnvironmentKeys | undefined;
-  readonly settings?: GatewaySettings | undefined;
+  readonly settings?: Partial<ServerConfig['gateway']> | undefined;
   readonly log?: Logger | undefined;
 }
 

@@ -3,14 +3,12 @@
 import { randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
 import { Hono } from 'hono';
+import type { Logger } from 'pino';
 import { routes } from '../../protocol/api/routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FORWARD_HEADER, type ForwardSigner } from '../cluster/forward-mark.ts';
-import { SessionForwarder } from '../cluster/session-forwarder.ts';
-import type { Logger } from '../logger.ts';
-import { HttpMetrics } from '../metrics.ts';
-import { isLoopback } from '../network-exposure.ts';
-import { Followers } from '../request-limits.ts';
+import type { HttpMetrics } from '../metrics.ts';
+import { hostNames, isLoopback } from '../network-exposure.ts';
 import { errorResponse, toCellaError } from './error-response.ts';
 import {
   auditHandlers,
@@ -34,72 +32,38 @@ import { serverHandlers } from './handlers/server-handlers.ts';
 import { sessionHandlers, stateHandlers } from './handlers/session-handlers.ts';
 import type { createNodeServer } from './node-adapter.ts';
 import { errorPage, wantsPage } from './pages.ts';
-import { RequestAudit } from './request-audit.ts';
+import type { RequestAudit } from './request-audit.ts';
 import { clientAddress, isTls, pathOf, type RequestContext, type RequestEnv } from './request-context.ts';
 import { Router } from './router.ts';
-import { defaultLimits, type HttpServerOptions, type ServerContext } from './server-context.ts';
+import type { ServerContext } from './server-context.ts';
 
 type Fetch = Parameters<typeof createNodeServer>[0]['fetch'];
 
-/** `stopping`: no new work; `ending`: every connection goes. */
-export function buildApp(
-  options: HttpServerOptions,
-  { stopping, ending }: { readonly stopping: AbortSignal; readonly ending: AbortSignal },
-): Fetch {
-  const { access, models, host, storageQuota, log, version, address, names = [], membersMay = [] } = options;
-  const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = { ...defaultLimits, ...options.limits };
-  const metrics = new HttpMetrics(host, options.agentMetrics, access.audit);
-  const requestAudit = new RequestAudit(access.audit);
-  const { peers } = options;
+export function buildApp(context: ServerContext): Fetch {
+  const { access, host, log, metrics, config, peers, forwarder, stopping, ending, limits, requestAudit } = context;
   const app = makeApp({
-    hosts: { loopback: isLoopback(address), names },
+    hosts: { loopback: isLoopback(config.host), names: hostNames(config) },
     log,
     metrics,
     requestAudit,
     forwardSigner: peers?.forwardSigner,
   });
-  const { adminTokenPath } = access;
-  const sockets = { patienceMs, bufferBytes, ending };
-  const forwarder = peers && new SessionForwarder({ peers, host, adminTokenPath, sockets });
   ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
   const router = new Router(app, {
     access,
     requestAudit,
     host,
-    bodyLimitBytes: bodyBytes,
+    bodyLimitBytes: limits.bodyBytes,
     stopping: () => stopping.aborted,
     forwarder,
   });
-  const streams = { patienceMs, heartbeatMs, bufferBytes };
-  const context: ServerContext = {
-    access,
-    models,
-    host,
-    forwarder,
-    metrics,
-    followers: new Followers((kind) => metrics.client(kind)),
-    kernels: options.kernels,
-    profiles: options.profiles,
-    codingAgents: options.codingAgents,
-    storageQuota,
-    streams,
-    membersMay,
-    version,
-    probe: options.probe,
-    control: options.control,
-    endpoints: options.endpoints,
-    requestAudit,
-    reserveBytes: (c) => router.reserveBytes(c),
-    stopping,
-    ending,
-  };
   router.register(routes, {
     ...sessionHandlers(context),
     ...stateHandlers(context),
     ...executionHandlers(context),
     ...eventHandlers(context),
     ...terminalHandlers(context),
-    ...mcpHandlers(context),
+    ...mcpHandlers(context, (c) => router.reserveBytes(c)),
     ...agentHandlers(context),
     ...profileHandlers(context),
     ...permissionHandlers(context),

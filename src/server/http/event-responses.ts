@@ -35,14 +35,14 @@ export function streamEvents(service: ServerContext, session: ServerSession, opt
 
 /** Whatever comes, for as long as somebody may read it. The source ends when its signal is aborted. */
 export function streamUntilGone(
-  { metrics, streams, ending, followers }: ServerContext,
+  { metrics, limits, ending, followers }: ServerContext,
   source: (signal: AbortSignal) => AsyncIterable<object>,
   { form, principal, reauthorize, cut, onGone }: Omit<ResponseOptions, 'after' | 'execution' | 'turn'>,
 ): Response {
   const left = followers.enter(principal, form);
   return streamResponse((signal) => toStreamed(source(AbortSignal.any([signal, ending])), ending), {
     form,
-    ...streams,
+    ...limits,
     cut,
     refusal: async () => {
       const refusal = await whyForbidden(reauthorize);
@@ -99,7 +99,7 @@ export type DepsWork = (options: { signal: AbortSignal; onProgress?: (text: stri
 
 /** One JSON object for whoever does not ask for lines. */
 export async function withProgress(
-  { streams }: Pick<ServerContext, 'streams'>,
+  { limits }: Pick<ServerContext, 'limits'>,
   context: RequestContext,
   work: DepsWork,
 ): Promise<DepsChange | Response> {
@@ -108,7 +108,7 @@ export async function withProgress(
   if (form === 'json') return await work({ signal });
   return streamResponse((gone) => progressLines(work, AbortSignal.any([gone, signal])), {
     form,
-    ...streams,
+    ...limits,
     refusal: async () => undefined,
     onEnd: () => {},
     cut: () => abortConnection(context.env),

@@ -8,28 +8,34 @@ import { dirname, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { buildApp } from './app.ts';
 import { createNodeServer } from './node-adapter.ts';
-import { defaultLimits, type HttpLimits, type HttpServerOptions } from './server-context.ts';
+import type { ServerContext } from './server-context.ts';
 
 /** The longest path that a Unix socket can have. */
 const MOST_SOCKET_PATH = 107;
 
+interface ListenOptions {
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  /** Where its Unix socket is to be. */
+  readonly socketPath: string;
+}
+
 export class HttpServer implements AsyncDisposable {
   readonly #servers: Server[] = [];
-  readonly #stopping = new AbortController();
-  readonly #ending = new AbortController();
-  readonly #options: HttpServerOptions;
+  readonly #context: ServerContext;
+  readonly #options: ListenOptions;
   readonly #fetch: Parameters<typeof createNodeServer>[0]['fetch'];
   #port: number | undefined;
   #atSocket: { readonly path: string; readonly inode: number } | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(options: HttpServerOptions) {
+  private constructor(context: ServerContext, options: ListenOptions) {
+    this.#context = context;
     this.#options = options;
-    this.#fetch = buildApp(options, { stopping: this.#stopping.signal, ending: this.#ending.signal });
+    this.#fetch = buildApp(context);
   }
 
-  static async listen(options: HttpServerOptions): Promise<HttpServer> {
-    const server = new HttpServer(options);
+  static async listen(context: ServerContext, options: ListenOptions): Promise<HttpServer> {
+    const server = new HttpServer(context, options);
     try {
       await server.#listen();
       return server;
@@ -41,14 +47,9 @@ export class HttpServer implements AsyncDisposable {
 
   /** As a person on this machine types it; that of a socket is no more than its name. */
   get url(): string {
-    const { address, tls, socketPath } = this.#options;
+    const { tls, socketPath } = this.#options;
     if (this.#port === undefined) return `unix:${socketPath}`;
-    return toUrl({ address, port: this.#port, tls: tls !== undefined });
-  }
-
-  /** No new work from here on; clients that follow a session are told. */
-  stop(): void {
-    this.#stopping.abort();
+    return toUrl({ address: this.#context.config.host, port: this.#port, tls: tls !== undefined });
   }
 
   /** Ends every connection, after the last answers are out. */
@@ -62,13 +63,14 @@ export class HttpServer implements AsyncDisposable {
   }
 
   async #listen(): Promise<void> {
-    const { address, port, tls, socketPath, log } = this.#options;
+    const { log, config } = this.#context;
+    const { tls, socketPath } = this.#options;
+    const { host, port } = config;
     if (port !== undefined) {
       const network = this.#make('network', tls);
-      await startListening(network, () => network.listen(port, address), `${address}:${port}`);
+      await startListening(network, () => network.listen(port, host), `${host}:${port}`);
       this.#port = (network.address() as AddressInfo).port;
     }
-    if (socketPath === undefined) return;
     if (Buffer.byteLength(socketPath) > MOST_SOCKET_PATH) {
       const problem = 'the data folder has too long a path for a socket in it';
       if (port === undefined) throw new CellaError('INVALID_OPTIONS', `dataDir: ${problem}.`);
@@ -91,13 +93,13 @@ export class HttpServer implements AsyncDisposable {
     this.#atSocket = { path: socketPath, inode: lstatSync(socketPath).ino };
   }
 
-  #make(door: 'network' | 'local', tls?: HttpServerOptions['tls']): Server {
-    const { log } = this.#options;
+  #make(door: 'network' | 'local', tls?: ListenOptions['tls']): Server {
+    const { log, limits } = this.#context;
     const onError = (error: unknown) => log.debug({ err: error }, 'a request that cannot be read');
     const server = createNodeServer({
       door,
       fetch: this.#fetch,
-      frameLimitBytes: this.#limits.frameBytes,
+      frameLimitBytes: limits.frameBytes,
       tls,
       onError,
     });
@@ -105,13 +107,8 @@ export class HttpServer implements AsyncDisposable {
     return server;
   }
 
-  get #limits(): HttpLimits {
-    return { ...defaultLimits, ...this.#options.limits };
-  }
-
   async #close(): Promise<void> {
-    this.#stopping.abort();
-    this.#ending.abort();
+    this.#context.control.end();
     await Promise.all(this.#servers.map(closeGracefully));
     const { path, inode } = this.#atSocket ?? {};
     if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.ino === inode) rmSync(path, { force: true });

@@ -6,6 +6,7 @@
  * ends with it.
  */
 
+import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { omitUndefined } from '../../lib/omit-undefined.ts';
@@ -13,7 +14,6 @@ import type { RouteAudit } from '../../protocol/api/route.ts';
 import { frameRoutes } from '../../protocol/api/routes.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/authorization.ts';
-import type { Logger } from '../logger.ts';
 import type { Responder } from '../permissions/session-permissions.ts';
 import { admitExecution } from '../quotas/admission.ts';
 import { drainingError } from '../request-errors.ts';

@@ -1,11 +1,11 @@
 /** The server end of one WebSocket: sends within limits, heartbeats, and closes clients that do not read or may no longer. */
 
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import { onAbort } from '../../lib/abort.ts';
 import { CloseCode, type ServerFrame, type TerminalServerFrame } from '../../protocol/api/socket-frames.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
-import type { Logger } from '../logger.ts';
 import type { Dropped } from '../metrics.ts';
 import { FrameRateLimit } from '../request-limits.ts';
 import { whyForbidden } from './event-responses.ts';
@@ -42,9 +42,9 @@ export class SocketConnection {
     this.#socket = socket;
     this.#options = options;
     const { service, log } = options;
-    const limits = { ...service.streams, bufferBytes: options.bufferBytes ?? service.streams.bufferBytes };
+    const limits = { ...service.limits, bufferBytes: options.bufferBytes ?? service.limits.bufferBytes };
     this.outbox = new Outbox(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
-    const heartbeat = setInterval(() => void this.#beat(), service.streams.heartbeatMs);
+    const heartbeat = setInterval(() => void this.#beat(), service.limits.heartbeatMs);
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
       this.heard();

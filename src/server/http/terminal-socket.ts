@@ -5,11 +5,11 @@
  * in use, and is not put to sleep.
  */
 
+import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { CloseCode, MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/socket-frames.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
-import type { Logger } from '../logger.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import type { Reauthorize } from './router.ts';

@@ -2,11 +2,10 @@
 
 import type { Quotas } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { serverDefaults } from '../../settings/server-config.ts';
 import type { UserStore } from '../access/user-store.ts';
 
 const MINUTE_MS = 60_000;
-/** Default limit for one user. */
-const MOST_SESSIONS = 1000;
 /** When to try again: nobody knows when an idle kernel ends or a file is deleted. */
 const LATER_MS = { sessions: MINUTE_MS, liveKernels: 10_000, memoryMb: 10_000, storageBytes: MINUTE_MS } as const;
 
@@ -36,7 +35,7 @@ export class UserQuotas {
 
   constructor({ users, defaults = {}, elapsed = () => performance.now() }: UserQuotasOptions) {
     this.#users = users;
-    this.#defaults = { sessions: MOST_SESSIONS, ...defaults };
+    this.#defaults = { ...serverDefaults.quotas, ...defaults };
     this.#elapsed = elapsed;
   }
 

@@ -3,27 +3,30 @@
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Logger } from 'pino';
 import { type AgentProgram, findActiveVersion } from '../../agents/installed-programs.ts';
 import { agentPrograms, loadAdapter } from '../../agents/registry.ts';
 import { ProviderName } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { CodingAgent } from '../../protocol/turn.ts';
+import type { ServerConfig } from '../../settings/server-config.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { ModelService } from '../gateway/model-service.ts';
-import type { Logger } from '../logger.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
+import { drainingError } from '../request-errors.ts';
 import type { RunTurn, TurnRunner } from '../turns/session-turns.ts';
 import type { AgentRunnerParts } from './agent-runner.ts';
 import type { RunnerConnectionParts } from './runner-connection.ts';
 import { type OpenRunnerEnvironment, runnerEnvironmentOpener } from './runner-environment.ts';
 import { RunnerPool } from './runner-pool.ts';
 import { type ProgramFolders, programFolder, programFolders } from './runner-programs.ts';
-import { RunnerSettings } from './runner-spec.ts';
+import { type RunnerSettings, runnerTimes } from './runner-spec.ts';
 
 /** The folder of runner sockets in the data folder. Only its owner can enter it. */
 const SOCKETS_DIR = 'gates';
 
 export interface AgentOptions {
+  /** Over those of the configuration. */
   readonly runners?: Partial<RunnerSettings> | undefined;
   /** Overrides the default folders. */
   readonly programs?: Partial<ProgramFolders> | undefined;
@@ -35,28 +38,30 @@ export interface AgentOptions {
 }
 
 export interface AgentServiceParts {
-  readonly dataDir: string;
+  readonly config: Pick<ServerConfig, 'dataDir' | 'runners'>;
   readonly access: Pick<AccessControl, 'sessionTokens' | 'audit'>;
   readonly models: ModelService;
-  /** Without it, agents do not reach the kernels of their sessions. */
-  readonly endpoints: McpEndpoints | undefined;
   readonly log: Logger;
 }
 
-export class AgentService implements AsyncDisposable {
+export class AgentService implements TurnRunner, AsyncDisposable {
   readonly pool: RunnerPool;
+  readonly run: RunTurn;
+  readonly #access: AgentServiceParts['access'];
   readonly #folder: string;
   readonly #models: ModelService;
   /** Undefined if the caller provides the environment or runs the turns. */
   readonly #programs: ProgramFolders | undefined;
+  readonly #runsElsewhere: boolean;
+  #endpoints: McpEndpoints | undefined;
 
-  constructor(
-    parts: AgentServiceParts,
-    { runners = {}, programs = {}, openEnvironment, run, onPool }: AgentOptions = {},
-  ) {
-    const { access, models, endpoints, log, dataDir } = parts;
-    const settings = RunnerSettings.parse(runners);
+  constructor(parts: AgentServiceParts, { runners, programs = {}, openEnvironment, run, onPool }: AgentOptions = {}) {
+    const { access, models, log, config } = parts;
+    const { dataDir } = config;
+    const settings = { ...runnerTimes, ...config.runners, ...runners };
+    this.#access = access;
     this.#models = models;
+    this.#runsElsewhere = run !== undefined;
     const installed = programFolders(dataDir, programs);
     this.#programs = openEnvironment === undefined && run === undefined ? installed : undefined;
     this.#folder = join(dataDir, SOCKETS_DIR);
@@ -70,8 +75,8 @@ export class AgentService implements AsyncDisposable {
       mcp:
         ({ info }) =>
         async (request) => {
-          if (!endpoints) throw new CellaError('NOT_FOUND', 'This server offers no MCP server for its sessions.');
-          const endpoint = await endpoints.of(info, (line) => log.warn({ line, session: info.id }, 'mcp'));
+          if (!this.#endpoints) throw drainingError();
+          const endpoint = await this.#endpoints.of(info, (line) => log.warn({ line, session: info.id }, 'mcp'));
           return await endpoint.fetch(request);
         },
       keyFor: keysOf(models),
@@ -80,15 +85,34 @@ export class AgentService implements AsyncDisposable {
       log: (runner, line) => log.info({ runner, line }, 'runner'),
     };
     this.pool = new RunnerPool(shared);
+    this.run = run ?? this.pool.run;
     onPool?.(this.pool);
+  }
+
+  /** Lets agents use the kernels of their sessions. Sessions exist only after this service. */
+  offerMcp(endpoints: McpEndpoints): void {
+    this.#endpoints = endpoints;
   }
 
   /** Checked before anything starts, so that errors come from Cella and not from the agent. */
   readonly checkCanRun: TurnRunner['checkCanRun'] = async ({ agent, userId }) => {
+    if (this.#runsElsewhere) return;
     const { provider } = await loadAdapter(agent);
     if (this.#programs) await programFolder(this.#programs, agent);
     await this.#models.credentials.reveal(userId, provider);
   };
+
+  readonly prestart: TurnRunner['prestart'] = async (session, agent) =>
+    !this.#runsElsewhere && this.pool.prestart(await session.runnerSpec(), agent);
+
+  async stop(session: string, why: string): Promise<void> {
+    await this.pool.stop(session, why);
+  }
+
+  async deleteSessionData(session: string): Promise<void> {
+    await this.#access.sessionTokens.forgetSession(session);
+    await this.#models.usage.forgetSession(session);
+  }
 
   /** All agents, and the installed version that the next turn would use. */
   async list(): Promise<CodingAgent[]> {

@@ -33,7 +33,7 @@ import {
   type TurnReport,
 } from '../../protocol/runner-methods.ts';
 import { checkTranscriptLength, type TurnResult } from '../../protocol/turn.ts';
-import type { SessionTokens } from '../access/access-control.ts';
+import type { SessionTokens } from '../access/session-tokens.ts';
 import { newPermissionId } from '../ids.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
 import { MessageOrder } from './message-order.ts';

@@ -9,7 +9,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { getRequestListener } from '@hono/node-server';
 import { CellaError } from '../../protocol/errors.ts';
 import { listenInGateway, makeGatewayFolder } from '../../sandbox/mount-points.ts';
-import type { SessionTokens, TokenBinding } from '../access/access-control.ts';
+import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import { checkedRequest } from '../http/bodies.ts';
 import { errorResponse, toCellaError } from '../http/error-response.ts';
 import { ByteBudget } from '../request-limits.ts';

@@ -7,8 +7,9 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import { dataFolder } from '../../session/data-folders.ts';
 import { PoolLimits } from '../../session/kernel-pool.ts';
 import type { SessionOptions } from '../../session/session-options.ts';
+import { serverDefaults } from '../../settings/server-config.ts';
 import type { Storage } from '../../storage/contract.ts';
-import type { AuditLog } from '../access/access-control.ts';
+import type { AuditLog } from '../access/audit-log.ts';
 import type { TurnRunner } from '../turns/session-turns.ts';
 import type { OrphanedFiles } from './orphaned-files.ts';
 
@@ -19,10 +20,12 @@ const DAY_MS = 24 * HOUR_MS;
 
 const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
+const { retention, flushResults } = serverDefaults;
+
 const SessionManagerLimits = z.strictObject({
-  pool: PoolLimits.omit({ idleTtlMs: true }).prefault({}),
+  pool: PoolLimits.omit({ idleMs: true }).prefault({}),
   /** Idle kernels are hibernated after this long; 0 means never. */
-  idleTtlMs: PoolLimits.shape.idleTtlMs,
+  idleMs: PoolLimits.shape.idleMs,
   limits: z
     .strictObject({
       /** Larger events become a file that the event names. */
@@ -38,13 +41,13 @@ const SessionManagerLimits = z.strictObject({
   /** How much of each session's log is kept; 0 means all. */
   retention: z
     .strictObject({
-      maxAgeMs: count.default(30 * DAY_MS),
-      maxBytes: count.default(64 * MB),
-      maxFileBytes: count.default(4096 * MB),
+      maxAgeMs: count.default(retention.maxAgeMs),
+      maxBytes: count.default(retention.maxBytes),
+      maxFileBytes: count.default(retention.maxFileBytes),
     })
     .prefault({}),
   /** Whether a result survives a power failure before callers get it. Otherwise it survives the end of the server. */
-  flushResults: z.boolean().default(true),
+  flushResults: z.boolean().default(flushResults),
   /** How often open sessions are trimmed. */
   sweepEveryMs: z.int().min(10).max(DAY_MS).default(60_000),
   /** Sessions without kernel, reader and work are closed after this time without use. */

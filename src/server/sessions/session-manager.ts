@@ -62,7 +62,7 @@ export class SessionManager implements AsyncDisposable {
       dataDir,
       session: given,
       pool,
-      idleTtlMs,
+      idleMs,
       elsewhere,
       refused,
       ...limits
@@ -73,7 +73,7 @@ export class SessionManager implements AsyncDisposable {
       dataDir,
       session,
       ...limits,
-      pool: new KernelPool({ ...pool, idleTtlMs, reservedKeys: true, session: { ...session, dataDir, storage } }),
+      pool: new KernelPool({ ...pool, idleMs, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
       refetch: async (definition) => await this.#recorded(await this.#definitions.refetch(definition)),

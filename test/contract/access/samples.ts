@@ -5,12 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { CreateToken, Role } from '../../../src/protocol/access-models.ts';
-import {
-  type AccessControl,
-  type AccessOptions,
-  openAccess,
-  type Principal,
-} from '../../../src/server/access/access-control.ts';
+import { type AccessControl, type AccessOptions, openAccess } from '../../../src/server/access/access-control.ts';
+import type { Principal } from '../../../src/server/access/authorization.ts';
 import type { Storage } from '../../../src/storage/contract.ts';
 import { type OpenStorage, onePlace } from '../storage/samples.ts';
 

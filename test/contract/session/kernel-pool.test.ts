@@ -144,7 +144,7 @@ describe('a pool', () => {
   });
 
   test('puts a kernel to sleep when it was idle for long, and wakes it by its next call', async () => {
-    const kernels = await pool({ idleTtlMs: 20 });
+    const kernels = await pool({ idleMs: 20 });
     const session = await kernels.acquire('sleepy');
     await session.run('x = 7');
     kernels.release('sleepy');

@@ -112,7 +112,7 @@ test.each(survived)(
     }
     const code = await starting.ended;
     expect(code, starting.err).toBeOneOf(starts ? [0, 1] : [1]);
-    if (code !== 0) expect(starting.err).toMatch(/Cannot .*cella\.db|could not put everything away/);
+    if (code !== 0) expect(starting.err).toMatch(/Cannot .*cella\.db|could not save everything/);
     expect(starting.err.replaceAll(/^\{.*$/gm, '')).not.toContain('    at ');
   },
 );

@@ -64,8 +64,7 @@ export async function endAsItCan(served: Served): Promise<void> {
   const code = await served.started.ended;
   const said = served.started.err.split('\n').filter((line) => !line.startsWith('{'));
   expect(said.join('\n')).not.toMatch(/SuppressedError| {4}at /);
-  if (code !== 0)
-    expect([code, said.join('\n')]).toEqual([1, expect.stringContaining('could not put everything away')]);
+  if (code !== 0) expect([code, said.join('\n')]).toEqual([1, expect.stringContaining('could not save everything')]);
 }
 
 export interface Result {

@@ -72,11 +72,11 @@ test('`serve stop` fails where the server could not save what a session has, and
   const stopped = await cella.run(['serve', 'stop'], { around: inside });
   const code = await served.started.ended;
   expect({ code, stopped }).toMatchObject({ code: 1, stopped: { code: 1, out: '' } });
-  expect(stopped.err).toContain(`Process ${served.pid} has ended, and could not put everything away: `);
+  expect(stopped.err).toContain(`Process ${served.pid} has ended, but could not save everything: `);
   for (const { err } of [stopped, served.started]) {
     const [said = ''] = /^cella: .*$/m.exec(err) ?? [];
     expect(said).toContain(`Session ${id} (kept) could not be saved: `);
-    for (const once of [/could not put everything away/g, /the disk is full/g]) {
+    for (const once of [/could not save everything/g, /the disk is full/g]) {
       expect(said.match(once), said).toHaveLength(1);
     }
   }

@@ -16,7 +16,7 @@ let daemon: Daemon;
 let logFile: string;
 beforeAll(async () => {
   logFile = join(await scratchFolder(), 'log');
-  daemon = await Daemon.start({ log: { level: 'debug', file: logFile } });
+  daemon = await Daemon.start({ logLevel: 'debug', logFile });
 });
 
 const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;

@@ -54,7 +54,7 @@ describe('the key of a certificate', () => {
     const [certPath, keyPath] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     for (const path of [certPath, keyPath]) writeFileSync(path, 'no PEM');
     chmodSync(keyPath, mode);
-    await expect(Daemon.start({ tls: { certPath, keyPath } })).rejects.toMatchObject({
+    await expect(Daemon.start({ tlsCert: certPath, tlsKey: keyPath })).rejects.toMatchObject({
       code: 'INVALID_OPTIONS',
       message: `The key ${keyPath} is open to others.`,
       advice: expect.stringContaining(`chmod 600 ${keyPath}`),

@@ -1,12 +1,11 @@
 /** Routes × roles: no route of the document lets in anybody whom it does not say, nor keeps out whom it does. */
 
 import { expect, it } from 'vitest';
-import { hostMcp } from '../../../src/mcp/hosted-session.ts';
 import { Daemon } from '../../support/servers/server.ts';
 import { tryRoutesByRole } from './route-roles.ts';
 
 it('every route gives nobody, viewers, members with each share, agents and expired tokens what the document says', async () => {
-  const daemon = await Daemon.start({ mcp: async (session) => hostMcp({ ...session, version: '0' }) });
+  const daemon = await Daemon.start();
   const { calls, wrong } = await tryRoutesByRole(daemon.url, daemon.token);
   expect(wrong).toEqual([]);
   expect(calls).toBeGreaterThan(600);

@@ -3,7 +3,6 @@
 import { once } from 'node:events';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { hostMcp } from '../../../src/mcp/hosted-session.ts';
 import type { OpenApiDocument } from '../../../src/server/http/openapi.ts';
 import { Daemon } from '../../support/servers/server.ts';
 
@@ -16,7 +15,6 @@ let tokens: Record<string, string | null>;
 
 beforeAll(async () => {
   daemon = await Daemon.start({
-    mcp: async (session) => hostMcp({ ...session, version: '0' }),
     // Thousands of wrong tokens are shown here; test/server/access/failed-logins.test.ts is about that.
     credentialRates: { burst: 1_000_000 },
   });

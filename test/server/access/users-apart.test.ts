@@ -4,7 +4,6 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hostMcp } from '../../../src/mcp/hosted-session.ts';
 import { FileStorage } from '../../../src/storage/file/storage.ts';
 import { folderName } from '../../../src/storage/folder-name.ts';
 import { textOf } from '../../mcp/client.ts';
@@ -24,7 +23,6 @@ beforeAll(async () => {
   await makeWheel(wheels, 'tiny-a');
   daemon = await Daemon.start({
     dataDir,
-    mcp: async (session) => hostMcp({ ...session, version: '0' }),
     session: { packages: { wheelFolders: [wheels], noIndex: true } },
   });
   ann = await Tenant.of(await daemon.user('ann', 'member'));

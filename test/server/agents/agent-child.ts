@@ -1,12 +1,11 @@
 /** A process that is a server with agents, and is killed in the middle of a turn. Tells its address and token. */
 
 import { readFile } from 'node:fs/promises';
-import { serve } from '../../../src/server/serve.ts';
+import { serveHere } from '../../support/servers/serve-here.ts';
 
 const [dataDir = '', runner = '', agents = ''] = process.argv.slice(2);
-const options = { version: '0', address: '127.0.0.1', port: 0, graceMs: 0, log: { level: 'silent' } } as const;
-await serve(
-  { ...options, dataDir, agents: { programs: { runner, agents } } },
+await serveHere(
+  { dataDir, graceMs: 0, agents: { programs: { runner, agents } } },
   new Promise(() => {}),
   async ({ url, adminTokenPath }) => {
     const token = (await readFile(adminTokenPath, 'utf8')).trim();

@@ -60,7 +60,8 @@ beforeAll(async () => {
         pool = made;
       },
     },
-    log: { level: 'debug', file: logFile },
+    logLevel: 'debug',
+    logFile,
   });
 }, 180_000);
 afterAll(() => model[Symbol.asyncDispose]());

@@ -2,24 +2,19 @@
 
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { serve } from '../../../src/server/serve.ts';
 import { shutdown } from '../../../src/session/shared-resources.ts';
 import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+import { serveHere } from '../../support/servers/serve-here.ts';
 
 const { dataDir, url, prefix, leaseMs, quotas } = JSON.parse(process.argv[3] ?? '');
 const storage = await RedisStorage.open(url, { prefix, leaseMs });
-await serve(
+await serveHere(
   {
-    version: '0',
     dataDir,
     storage,
-    address: '127.0.0.1',
-    port: 0,
     quotas,
     rates: { perSecond: 100_000, burst: 100_000 },
-    log: { level: 'silent' },
     session: { saveAfterMs: 20 },
-    graceMs: 5000,
   },
   once(process, 'SIGTERM'),
   ({ url: address, adminTokenPath, socketPath }) => {

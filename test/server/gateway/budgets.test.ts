@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { afterAll, expect, it, vi } from 'vitest';
 import { CellaError, errorCodes } from '../../../src/protocol/errors.ts';
 import { UsageLedger } from '../../../src/server/gateway/usage-ledger.ts';
-import type { GatewaySettings } from '../../../src/settings/server-config.ts';
+import type { ServerConfig } from '../../../src/settings/server-config.ts';
 import { FileStorage } from '../../../src/storage/file/storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { at, Gateway, message, provide } from '../../support/servers/gateway.ts';
@@ -83,7 +83,7 @@ it('let a call that does not fit beside another wait for that, and forget it whe
 });
 
 /** A gateway whose storage takes no usage while its disk is full. */
-async function crammed(settings: GatewaySettings = {}) {
+async function crammed(settings: Partial<ServerConfig['gateway']> = {}) {
   const asked: string[] = [];
   const { url } = await provide(async (request, response) => {
     asked.push(Buffer.concat(await request.toArray()).toString());

@@ -14,7 +14,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type AccessControl, openAccess, type Principal } from '../../../src/server/access/access-control.ts';
+import { type AccessControl, openAccess } from '../../../src/server/access/access-control.ts';
+import type { Principal } from '../../../src/server/access/authorization.ts';
 import { type CredentialOptions, CredentialStore } from '../../../src/server/credentials/credential-store.ts';
 import { FileStorage } from '../../../src/storage/file/storage.ts';
 import { newUser } from '../../contract/access/samples.ts';
@@ -235,7 +236,7 @@ describe('over REST and from the command line', () => {
   let cella: Cella;
   beforeAll(async () => {
     const logFile = join(await scratchFolder(), 'log');
-    daemon = await Daemon.start({ log: { level: 'debug', file: logFile } });
+    daemon = await Daemon.start({ logLevel: 'debug', logFile });
     cella = new Cella();
     return () => {
       cella[Symbol.dispose]();

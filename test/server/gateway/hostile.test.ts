@@ -2,8 +2,8 @@
 
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import type { Logger } from 'pino';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Logger } from '../../../src/server/logger.ts';
 import { at, Gateway, message, type Person, provide } from '../../support/servers/gateway.ts';
 
 const KEY = 'sk-test-CANARY-0123456789';

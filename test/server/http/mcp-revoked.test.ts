@@ -1,7 +1,6 @@
 /** Streams of MCP end with the token by which they were opened, as all others do. */
 
 import { expect, it } from 'vitest';
-import { hostMcp } from '../../../src/mcp/hosted-session.ts';
 import { Daemon } from '../../support/servers/server.ts';
 import { until } from '../sessions/session-hosts.ts';
 
@@ -10,7 +9,6 @@ const client = { protocolVersion: VERSION, capabilities: {}, clientInfo: { name:
 
 it('ends what an MCP client listens to, and waits for, when its token is revoked', async () => {
   const daemon = await Daemon.start({
-    mcp: async (session) => hostMcp({ ...session, version: '0' }),
     limits: { heartbeatMs: 200 },
   });
   const { id } = await daemon.session();

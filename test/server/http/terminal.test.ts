@@ -350,7 +350,7 @@ len(crowd) > 2`;
   });
 
   it('keeps its session awake, and there are so many of them', async () => {
-    await using napping = await Daemon.start({ hosting: { idleTtlMs: 300 } });
+    await using napping = await Daemon.start({ hosting: { idleMs: 300 } });
     const { id: own } = await napping.session({ agentKey: 'awake' });
     const address = `${napping.url.replace('http', 'ws')}/v1/sessions/${own}/terminal`;
     const open = () => new WebSocket(address, { headers: { authorization: `Bearer ${napping.token}` } });

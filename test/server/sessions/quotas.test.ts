@@ -5,7 +5,6 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import { hostMcp } from '../../../src/mcp/hosted-session.ts';
 import { textOf } from '../../mcp/client.ts';
 import { type Answer, Daemon } from '../../support/servers/server.ts';
 
@@ -13,7 +12,6 @@ let daemon: Daemon;
 beforeAll(async () => {
   daemon = await Daemon.start({
     membersMay: ['in-process'],
-    mcp: async (session) => hostMcp({ ...session, version: '0' }),
     // An agent that talks much.
     agents: {
       run: async ({ id: turn, saveTranscript: keepTranscript }) => {

@@ -146,7 +146,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
   });
 
   test('an idle kernel is put to sleep, and the next call brings it back', async () => {
-    const { hosted } = await openHosted(await newPlace(kind), {}, { idleTtlMs: 50 });
+    const { hosted } = await openHosted(await newPlace(kind), {}, { idleMs: 50 });
     await execute(hosted, 'x = 5');
     const slept = await next(hosted, 'session_state', 1);
     expect(slept.change).toBe('hibernated');

@@ -5,12 +5,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../../src/agents/claude/program.ts';
 import { installProgram } from '../../../src/agents/install-program.ts';
-import { hostMcp } from '../../../src/mcp/hosted-session.ts';
 import type { PermissionInfo } from '../../../src/protocol/permission.ts';
 import { SessionEvent } from '../../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../../src/protocol/turn.ts';
-import type { ServeOptions } from '../../../src/server/serve.ts';
 import { scratchFolder } from '../kernels/session.ts';
+import type { TestServerOptions } from './serve-here.ts';
 import { Daemon } from './server.ts';
 
 /** The stand-in's key: found nowhere but at the model. */
@@ -29,7 +28,7 @@ export async function bundledRunner(entry = '../../../src/runner/cella-runner.ts
   return folder;
 }
 
-export interface AgentDaemonOptions extends Partial<ServeOptions> {
+export interface AgentDaemonOptions extends TestServerOptions {
   readonly modelUrl: string;
   readonly runner: string;
   readonly programs?: string;
@@ -38,7 +37,6 @@ export interface AgentDaemonOptions extends Partial<ServeOptions> {
 export async function agentDaemon({ modelUrl, runner, programs, ...more }: AgentDaemonOptions): Promise<Daemon> {
   const agents = { runner, ...(programs === undefined ? {} : { agents: programs }) };
   const daemon = await Daemon.start({
-    mcp: async (session) => hostMcp({ ...session, version: '0' }),
     gateway: { providers: [`anthropic=${modelUrl}`] },
     ...more,
     agents: { ...more.agents, programs: { ...agents, ...more.agents?.programs } },

@@ -7,12 +7,9 @@ import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import type { Quotas } from '../../../src/protocol/access-models.ts';
 import { providers } from '../../../src/protocol/enums.ts';
-import {
-  type AccessControl,
-  openAccess,
-  type Principal,
-  type TokenBinding,
-} from '../../../src/server/access/access-control.ts';
+import { type AccessControl, openAccess } from '../../../src/server/access/access-control.ts';
+import type { Principal } from '../../../src/server/access/authorization.ts';
+import type { TokenBinding } from '../../../src/server/access/session-tokens.ts';
 import type { GateOf } from '../../../src/server/gateway/gateway.ts';
 import { ModelService, type ModelServiceOptions } from '../../../src/server/gateway/model-service.ts';
 import { FileStorage } from '../../../src/storage/file/storage.ts';

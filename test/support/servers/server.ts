@@ -3,9 +3,10 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll } from 'vitest';
 import type { SessionInfo } from '../../../src/protocol/session-info.ts';
-import { type ServedFacts, type ServeOptions, serve } from '../../../src/server/serve.ts';
+import type { ServedFacts } from '../../../src/server/serve.ts';
 import { shutdown } from '../../../src/session/shared-resources.ts';
 import { scratchFolder } from '../kernels/session.ts';
+import { serveHere, type TestServerOptions } from './serve-here.ts';
 
 export interface CallOptions {
   /** By default the admin's; null for none. */
@@ -43,15 +44,11 @@ export class Daemon implements AsyncDisposable {
     this.#over = over;
   }
 
-  static async start(options: Partial<ServeOptions> = {}): Promise<Daemon> {
+  static async start(options: TestServerOptions = {}): Promise<Daemon> {
     const dataDir = options.dataDir ?? (await scratchFolder());
     const ended = Promise.withResolvers<void>();
     const ready = Promise.withResolvers<ServedFacts>();
-    const over = serve(
-      { version: '0', address: '127.0.0.1', port: 0, log: { level: 'silent' }, graceMs: 5000, ...options, dataDir },
-      ended.promise,
-      ready.resolve,
-    );
+    const over = serveHere({ ...options, dataDir }, ended.promise, ready.resolve);
     const facts = await Promise.race([ready.promise, over.then(() => Promise.reject(new Error('it ended at once')))]);
     const token = (await readFile(facts.adminTokenPath, 'utf8')).trim();
     const daemon = new Daemon(facts, token, ended.resolve, over);

@@ -9,7 +9,7 @@ import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
 export function agentHandlers(service: ServerContext): Handlers<typeof agentRoutes> {
-  const { host, profiles, models, codingAgents, storageQuota } = service;
+  const { host, profiles, models, agents, storageQuota } = service;
 
   return {
     promptAgent: async ({ info, headers, body, principal, context, reauthorize, auditTarget }) => {
@@ -50,7 +50,7 @@ export function agentHandlers(service: ServerContext): Handlers<typeof agentRout
       return { turns: [...(await session.turns.stop(body))] };
     },
 
-    listCodingAgents: async () => ({ agents: await codingAgents() }),
+    listCodingAgents: async () => ({ agents: await agents.list() }),
 
     warmAgent: async ({ info, params, principal }) => {
       const session = await host.open(info.id);

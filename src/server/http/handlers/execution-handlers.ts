@@ -5,6 +5,7 @@ import { CloseCode } from '../../../protocol/api/socket-frames.ts';
 import { capabilitiesOf, resolveExecutor } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { admitExecution } from '../../quotas/admission.ts';
+import type { ByteReservation } from '../../request-limits.ts';
 import { perSessionLimit } from '../../request-limits.ts';
 import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
 import { checkedRequest } from '../bodies.ts';
@@ -113,12 +114,16 @@ type McpRoute = (typeof mcpRoutes)[keyof typeof mcpRoutes];
 /** What the transport of MCP takes. */
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 
-export function mcpHandlers(service: ServerContext): Handlers<typeof mcpRoutes> {
-  const { endpoints, ending, followers, streams } = service;
-  ending.addEventListener('abort', () => endpoints?.close());
+/** `reserveBytes` counts what the body of a request holds in memory. */
+export function mcpHandlers(
+  service: ServerContext,
+  reserveBytes: (context: RequestContext) => ByteReservation,
+): Handlers<typeof mcpRoutes> {
+  const { endpoints, ending, followers, limits } = service;
+  ending.addEventListener('abort', () => endpoints.close());
 
   const light = async (context: RequestContext) => {
-    using hold = service.reserveBytes(context);
+    using hold = reserveBytes(context);
     return await checkedRequest(context.req.raw, MOST_MESSAGE_BYTES, hold);
   };
 
@@ -132,7 +137,7 @@ export function mcpHandlers(service: ServerContext): Handlers<typeof mcpRoutes> 
     if (!body || !headers.get('content-type')?.startsWith(SSE)) return new Response(body, response);
     const onEnd = followers.enter(principal, 'sse');
     return new Response(
-      guardStream(body, { ...streams, reauthorize, onEnd, cut: () => abortConnection(context.env) }),
+      guardStream(body, { ...limits, reauthorize, onEnd, cut: () => abortConnection(context.env) }),
       response,
     );
   };

@@ -12,17 +12,22 @@ import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
 export function serverHandlers(service: ServerContext): Handlers<typeof serverRoutes> {
-  const { host, metrics, stopping, version, probe, control } = service;
+  const { host, metrics, stopping, version, probe, control, config, storage } = service;
   const document = memoize(async () => openApiDocument(routes, version));
 
   return {
     getServer: async () => {
-      const { maxKernels, ...facts } = control.facts();
+      const { dataDir, graceMs, maxKernels } = config;
       const { pool, running, queued } = await host.metrics();
       const { live, spare, hibernated } = pool;
       return {
-        ...facts,
         version,
+        pid: process.pid,
+        startedAt: control.startedAt,
+        url: control.url,
+        dataDir,
+        storage: storage.toBootstrapConfig().type,
+        graceMs,
         stopping: stopping.aborted,
         sessions: await host.count(),
         kernels: { live, spare, hibernated, most: maxKernels },
@@ -32,9 +37,9 @@ export function serverHandlers(service: ServerContext): Handlers<typeof serverRo
 
     stopServer: async ({ body: { pid, graceMs }, auditTarget }) => {
       auditTarget({ target: `process ${pid}` });
-      const own = control.facts().pid;
+      const own = process.pid;
       if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
-      control.stop(graceMs);
+      control.request(graceMs ?? config.graceMs);
     },
 
     getServerEnd: async () => {

@@ -5,17 +5,17 @@ import type { sessionRoutes, stateRoutes } from '../../../protocol/api/session-r
 import { CellaError } from '../../../protocol/errors.ts';
 import { type SessionInfo, SessionSettings, type ShareRequest } from '../../../protocol/session-info.ts';
 import type { SessionApi } from '../../../session/api.ts';
-import type { Privilege } from '../../../settings/server-config.ts';
+import type { Privilege } from '../../../settings/settings-table.ts';
 import type { AccessControl } from '../../access/access-control.ts';
 import { type Principal, rightOf } from '../../access/authorization.ts';
 import { wakeSession } from '../../quotas/admission.ts';
 import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
-export function sessionHandlers({ host, access, kernels, membersMay }: ServerContext): Handlers<typeof sessionRoutes> {
+export function sessionHandlers({ host, access, kernels, config }: ServerContext): Handlers<typeof sessionRoutes> {
   return {
     createSession: async ({ body = {}, principal, auditTarget, context }) => {
-      checkPrivileges(principal, body, membersMay);
+      checkPrivileges(principal, body, config.membersMay);
       const { shares, ...wanted } = body;
       const given = { ...wanted, ...(await resolveShares(shares, access.users)) };
       const { session, created } = await host.create(principal.userId, given);
@@ -62,7 +62,7 @@ export function sessionHandlers({ host, access, kernels, membersMay }: ServerCon
 
     forkSession: async ({ info, body, principal, auditTarget }) => {
       // It is the forker's own from here on, with all that its parent was allowed.
-      checkPrivileges(principal, info.settings, membersMay);
+      checkPrivileges(principal, info.settings, config.membersMay);
       await kernels.admit(info);
       await kernels.admitFork(info, principal.userId);
       const forked = await host.fork(info.id, principal.userId, body);

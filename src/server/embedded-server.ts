@@ -1,0 +1,148 @@
+/** Server: a server inside a program, with everything that `cella serve` has. Heavy parts load when a server is opened. */
+
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import type { Client } from '../client/client.ts';
+import type { ClientSession, UseOptions } from '../client/client-session.ts';
+import type { SessionRequest } from '../client/resources.ts';
+import { packageVersion } from '../interpreter/package-file.ts';
+import { SOCKET_FILE } from '../protocol/enums.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { parseOptions } from '../protocol/parse.ts';
+import type { StorageLocation } from '../protocol/storage-location.ts';
+import { dataFolder } from '../session/data-folders.ts';
+import { SessionOptions } from '../session/session-options.ts';
+import { loadConfigFor, readCredential, resolvePackages, resolveStorage } from '../settings/process-config.ts';
+import { resolveServerConfig, type ServerConfig, shapeOf } from '../settings/server-config.ts';
+import { logLevels, serverSettings } from '../settings/settings-table.ts';
+import type { Storage } from '../storage/contract.ts';
+import type { ServerParts } from './serve.ts';
+
+const { dataDir, storage, python, packages, toolFolders, credentials } = SessionOptions.shape;
+// This server is for the machine alone, whatever a team's server is told.
+const { host, insecureHttp, advertise, tlsCert, tlsKey, logLevel, ...ownSettings } = serverSettings;
+
+/** The settings of a server under their names, without those for addresses and TLS. */
+export const ServerOptions = z.strictObject({
+  ...shapeOf(ownSettings),
+  logLevel: z.enum(logLevels).default('silent'),
+  dataDir,
+  /** Replaces the files in the data folder. Whoever opened it closes it. */
+  storage,
+  python,
+  packages: packages.unwrap().optional(),
+  toolFolders: toolFolders.unwrap().optional(),
+  credentials,
+  /** Encrypts stored keys: 64 hexadecimal digits, or 32 bytes in base64. */
+  masterKey: z.string().min(1).optional(),
+});
+
+/** What a caller writes. */
+export type ServerOptions = z.input<typeof ServerOptions>;
+
+/** How long a server that starts or ends beside this one has until it is reached, or gone. */
+const OPEN_TIMEOUT_MS = 15_000;
+const RETRY_MS = 50;
+
+export class Server implements AsyncDisposable {
+  readonly dataDir: string;
+  /** Whether it runs in this process. If another one had the data folder, it is that one, with its own options. */
+  readonly own: boolean;
+  /** All that can be done with it: sessions, credentials, users, rules. */
+  readonly client: Client;
+  readonly #stack: AsyncDisposableStack;
+
+  private constructor(dataDir: string, own: boolean, client: Client, stack: AsyncDisposableStack) {
+    this.dataDir = dataDir;
+    this.own = own;
+    this.client = client;
+    this.#stack = stack;
+  }
+
+  /** The server that runs on the data folder, else one in this process. */
+  static async open(options: ServerOptions = {}): Promise<Server> {
+    const { config, parts } = await resolveOptions(options);
+    const { dataDir } = config;
+    const [{ compareStorage, findLocalServer }, { connect }] = await Promise.all([
+      import('../client/local-server.ts'),
+      import('../client/client.ts'),
+    ]);
+    const deadline = performance.now() + OPEN_TIMEOUT_MS;
+    for (;;) {
+      await using stack = new AsyncDisposableStack();
+      const found = await findLocalServer(config);
+      if (found) {
+        stack.use(found.client);
+        return new Server(dataDir, false, found.client, stack.move());
+      }
+      try {
+        stack.use(await start(config, parts));
+      } catch (error) {
+        // Another server has the folder: it will listen soon, or is about to end. One with another storage stays.
+        const isTaken = error instanceof CellaError && error.code === 'SERVER_RUNNING';
+        const mayRetry = isTaken && performance.now() < deadline && (await compareStorage(config)) !== 'other';
+        if (!mayRetry) throw error;
+        await sleep(RETRY_MS);
+        continue;
+      }
+      const client = stack.use(await connect({ socket: join(dataDir, SOCKET_FILE) }));
+      return new Server(dataDir, true, client, stack.move());
+    }
+  }
+
+  /** The session of this agent key, created if there is none. */
+  async session(wish: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
+    return await this.client.open(wish, use);
+  }
+
+  /** Shuts a server of its own down cleanly: running code gets its grace period, kernels are saved. Another's goes on. */
+  async close(): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+interface ResolvedOptions {
+  readonly config: ServerConfig;
+  readonly parts: ServerParts;
+}
+
+async function resolveOptions(options: ServerOptions): Promise<ResolvedOptions> {
+  const { dataDir: named, storage, credentials, packages, ...given } = parseOptions(ServerOptions, options);
+  const dataDir = dataFolder(named);
+  const environment = await loadConfigFor(dataDir);
+  const location = storage ? locationOf(dataDir, storage) : resolveStorage({}, { ...environment, dataDir });
+  const settings = { ...given, ...location, packages: packages ?? resolvePackages({}, environment) };
+  const config = {
+    ...resolveServerConfig(settings, environment.variables),
+    ...{ host: '127.0.0.1', insecureHttp: false, advertise: undefined, tlsCert: undefined, tlsKey: undefined },
+    // Other servers on a Redis reach it by a port.
+    port: given.port ?? (location.redis ? 0 : undefined),
+  };
+  const ofEnvironment = async (name: string) => readCredential(name);
+  return { config, parts: { version: packageVersion(), storage, credentials: credentials ?? ofEnvironment } };
+}
+
+function locationOf(dataDir: string, storage: Storage): StorageLocation {
+  const config = storage.toBootstrapConfig();
+  if (config.type === 'redis') return { dataDir, redis: { url: config.url, prefix: config.prefix } };
+  throw new CellaError('INVALID_OPTIONS', 'storage: files of a server lie in its data folder; name it with dataDir.');
+}
+
+/** Resolves when it answers. */
+async function start(config: ServerConfig, parts: ServerParts): Promise<AsyncDisposable> {
+  const { serve } = await import('./serve.ts');
+  const [ready, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const over = serve(config, parts, ended.promise, () => ready.resolve());
+  await Promise.race([ready.promise, over]);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      ended.resolve();
+      await over;
+    },
+  };
+}
