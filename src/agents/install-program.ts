@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { raceAbort } from '../lib/abort.ts';
 import { answerFromProcess } from '../lib/deadline.ts';
 import { systemCode } from '../lib/errno.ts';
+import { folderSize } from '../lib/folder-size.ts';
 import { endsAfterKill, processEnd } from '../lib/process-end.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -67,7 +68,7 @@ export async function installProgram(program: AgentProgram, options: InstallOpti
   }
   const installed = await find();
   if (installed?.missing.length !== 0) {
-    throw new CellaError('AGENT_INSTALL_FAILED', `${program.title} ${version} has gone while it was installed.`);
+    throw new CellaError('AGENT_INSTALL_FAILED', `${program.title} ${version} was removed during the installation.`);
   }
   await setActiveVersion(programs, program, version);
   return { ...installed, kept: false };
@@ -83,9 +84,9 @@ export async function removeProgram(
   const chosen = all.filter((one) => wanted === undefined || one.version === wanted);
   for (const { path } of chosen) {
     // Renamed first, so that it disappears at once.
-    const gone = tempPath(agentFolder(programs, program));
-    await rename(path, gone);
-    await rm(gone, { recursive: true, force: true });
+    const removed = tempPath(agentFolder(programs, program));
+    await rename(path, removed);
+    await rm(removed, { recursive: true, force: true });
   }
   if (chosen.length > 0) return chosen;
   const what = wanted === undefined ? program.title : `${program.title} ${wanted}`;
@@ -115,10 +116,10 @@ async function installInto(
   }
   const missing = await missingFiles(part, program);
   if (missing.length > 0) {
-    const message = `npm brought ${packageName} ${version} without ${missing.join(', ')}.`;
+    const message = `npm installed ${packageName} ${version} without ${missing.join(', ')}.`;
     throw new CellaError('AGENT_INSTALL_FAILED', message, {
       advice:
-        'See that npm does not leave optional packages out (`npm config get omit`), and that there is one for this machine.',
+        'Check that npm installs optional packages (`npm config get omit`), and that there is one for this machine.',
     });
   }
   await makeReadable(part);
@@ -229,11 +230,11 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
 function npmError(words: string, how: string): CellaError {
   const lines = words.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, ''));
   const telling = lines.filter((line) => /^\S/.test(line) && !/^(A complete log|at |\}|syscall|errno)/.test(line));
-  const told = telling
+  const shown = telling
     .slice(0, MAX_ERROR_LINES)
     .join('\n')
     .replace(/\/\/[^/\s@]+@/g, '//…@'); // may contain a password
-  const message = `npm ${how}.\n${told}`.trim();
+  const message = `npm ${how}.\n${shown}`.trim();
   if (UNREACHABLE.test(words)) return new CellaError('REGISTRY_UNREACHABLE', message);
   if (!UNKNOWN.test(words)) return new CellaError('AGENT_INSTALL_FAILED', message);
   const advice =
@@ -246,19 +247,19 @@ const EVERY_MS = 1000;
 export class InstallProgress implements Disposable {
   readonly #folder: string;
   readonly #program: AgentProgram;
-  readonly #tell: (text: string) => void;
+  readonly #onProgress: (text: string) => void;
   readonly #timer: NodeJS.Timeout;
   #step: NpmStep = { asked: 0, wanted: 0 };
   #last = '';
   #over = false;
 
-  /** `tell` is called at once and on each change. */
-  constructor(folder: string, program: AgentProgram, tell: (text: string) => void) {
+  /** `onProgress` is called at once and on each change. */
+  constructor(folder: string, program: AgentProgram, onProgress: (text: string) => void) {
     this.#folder = folder;
     this.#program = program;
-    this.#tell = tell;
-    this.#say(describeStep(this.#step));
-    this.#timer = setInterval(() => void this.#look(), EVERY_MS);
+    this.#onProgress = onProgress;
+    this.#report(describeStep(this.#step));
+    this.#timer = setInterval(() => void this.#measure(), EVERY_MS);
   }
 
   readonly take = (step: NpmStep): void => {
@@ -270,13 +271,15 @@ export class InstallProgress implements Disposable {
     clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #measure(): Promise<void> {
     const done = Math.round((await folderSize(this.#folder)) / 1e6);
-    if (!this.#over) this.#say(done > 0 ? `${done} of about ${this.#program.megabytes} MB` : describeStep(this.#step));
+    if (!this.#over)
+      this.#report(done > 0 ? `${done} of about ${this.#program.megabytes} MB` : describeStep(this.#step));
   }
 
-  #say(how: string): void {
-    if (how !== this.#last) this.#tell(`Installing ${this.#program.title} ${this.#program.version} with npm: ${how}`);
+  #report(how: string): void {
+    if (how !== this.#last)
+      this.#onProgress(`Installing ${this.#program.title} ${this.#program.version} with npm: ${how}`);
     this.#last = how;
   }
 }
@@ -286,17 +289,4 @@ function describeStep({ asked, wanted }: NpmStep): string {
   const counted = (count: number) => `${count} package${count === 1 ? '' : 's'}`;
   if (wanted > 0) return `fetching ${counted(wanted)}`;
   return `asking the registry${asked === 0 ? '' : `: ${counted(asked)} so far`}`;
-}
-
-async function folderSize(folder: string): Promise<number> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []); // npm moves folders
-  const sizes = entries.map(async (entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) return await folderSize(path);
-    return await stat(path).then(
-      ({ size }) => size,
-      () => 0, // it was removed meanwhile
-    );
-  });
-  return (await Promise.all(sizes)).reduce((total, size) => total + size, 0);
 }

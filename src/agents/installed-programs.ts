@@ -38,7 +38,7 @@ export function isVersion(text: string): boolean {
 export function checkedVersion(version: string): string {
   if (isVersion(version)) return version;
   const shown = JSON.stringify(version.slice(0, 80));
-  throw new CellaError('INVALID_OPTIONS', `${shown} is no version.`, { advice: 'Give an exact one, like 1.2.3.' });
+  throw new CellaError('INVALID_OPTIONS', `${shown} is not a version.`, { advice: 'Use an exact one, like 1.2.3.' });
 }
 
 export function programsDir(dataDir: string): string {
@@ -86,8 +86,8 @@ export async function missingFiles(path: string, { parts }: AgentProgram): Promi
 const CHOICE = 'used';
 
 /**
- * The version that an install has asked for last. Where that has gone or is damaged, the one that the adapter is tested
- * with, else the one that was installed last. Undefined where none is whole.
+ * The version that was chosen last. If it is missing or damaged: the one that the adapter is tested with, else the one
+ * that was installed last. Undefined if none is complete.
  */
 export async function findActiveVersion(
   programs: string,

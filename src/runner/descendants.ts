@@ -43,8 +43,8 @@ const MOST_ROUNDS = 200;
 const ROUND_MS = 5;
 
 /**
- * Ends what came from `root`, which adopts whoever has lost its parent, but for this process and what is spared. False
- * where it finds no end.
+ * Kills all processes below `root`, which adopts orphans, except this one and the spared. False if new ones keep
+ * appearing.
  */
 export async function killSubtree(root: number, spared: ReadonlySet<number>): Promise<boolean> {
   for (let round = 0; round < MOST_ROUNDS; round += 1) {

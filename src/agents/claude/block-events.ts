@@ -51,8 +51,7 @@ export class BlockEvents {
   answeredBy(model: string | undefined, conversation: string | undefined): AgentEvent[] {
     if (model === undefined || conversation === undefined || this.#answered) return [];
     this.#answered = true;
-    const told = truncateId(model);
-    return [{ type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, model: told }];
+    return [{ type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, model: truncateId(model) }];
   }
 
   delta(kind: 'message' | 'reasoning', text: string, { item, parent }: SaidContext): AgentEvent[] {

@@ -84,7 +84,7 @@ function subagentsOf(file: string): string {
 function checkedId(conversation: string): string {
   if (Conversation.safeParse(conversation).success) return conversation;
   const shown = JSON.stringify(conversation.slice(0, 80));
-  throw new CellaError('CONVERSATION_NOT_FOUND', `${shown} is no conversation of Claude's.`);
+  throw new CellaError('CONVERSATION_NOT_FOUND', `${shown} is not a conversation of Claude.`);
 }
 
 /** Without an unfinished last line. */
@@ -193,7 +193,7 @@ async function checkInside(homeDir: string, real: string, path: string): Promise
 }
 
 const outsideHome = (path: string): CellaError =>
-  new CellaError('CONVERSATION_NOT_FOUND', `${path} is no file of the session's home.`);
+  new CellaError('CONVERSATION_NOT_FOUND', `${path} is not a file in the session's home.`);
 
 /** With O_NOFOLLOW, a link gives ELOOP, or ENOTDIR for a folder. */
 function rethrow(error: NodeJS.ErrnoException, path: string): never {

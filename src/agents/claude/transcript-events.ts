@@ -36,7 +36,7 @@ export function eventsOf(transcript: string): AgentLogEvent[] {
       if (turn) turn.used = usageSince(spent, line.modelUsage);
       spent = line.modelUsage;
     } else if (turn) {
-      events.push(...turn.tell(line));
+      events.push(...turn.toEvents(line));
     }
   }
   return turn ? [...events, ...turn.end()] : events;
@@ -69,7 +69,7 @@ class PastTurn {
     return [started, { type: 'agent_session', turn: this.#id, agent: 'claude', conversation }];
   }
 
-  tell(line: ClaudeLine, parent?: string): AgentEvent[] {
+  toEvents(line: ClaudeLine, parent?: string): AgentEvent[] {
     switch (line.type) {
       case 'assistant':
         return line.isMeta ? [] : this.#said(line, parent);
@@ -113,7 +113,7 @@ class PastTurn {
 
   /** A subagent has its own transcript. */
   #within({ id }: ToolUse): AgentEvent[] {
-    return this.#subagents.take(id).flatMap((line) => this.tell(line, id));
+    return this.#subagents.take(id).flatMap((line) => this.toEvents(line, id));
   }
 
   #answered(line: UserLine, parent: string | undefined): AgentEvent[] {

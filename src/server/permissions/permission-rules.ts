@@ -158,13 +158,13 @@ export function exactPattern(text: string): string {
 export function checkPattern(pattern: string): void {
   const problem = patternProblem(pattern);
   if (problem === undefined) return;
-  const advice = 'See docs/permissions.md. What no pattern can say can still be allowed once.';
-  throw new CellaError('INVALID_REQUEST', `No rule can have this pattern: ${problem}.`, { advice });
+  const advice = 'See docs/permissions.md. You can still allow the request once.';
+  throw new CellaError('INVALID_REQUEST', `Invalid pattern: ${problem}.`, { advice });
 }
 
 export function patternProblem(pattern: string): string | undefined {
   if (pattern.trim() === '') return 'it is empty';
-  if (HIDDEN.test(pattern)) return 'it has line breaks, or characters that cannot be seen';
+  if (HIDDEN.test(pattern)) return 'it has line breaks or invisible characters';
   if (pattern.length > MOST_CHARACTERS) return `it has more than ${MOST_CHARACTERS} characters`;
   if ((pattern.match(/[*?]/g) ?? []).length > MOST_WILDCARDS) return `it has more than ${MOST_WILDCARDS} wildcards`;
   return undefined;
