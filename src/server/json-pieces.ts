@@ -8,6 +8,8 @@ const SMALL = 128 * 1024;
 /** How much of a long text is written at a time, and how much JSON makes a piece. */
 const SLICE = 64 * 1024;
 const PIECE = 256 * 1024;
+/** How many parts are written between two looks at the clock: small parts take long before they make a piece. */
+const PARTS = 500;
 /** How long it may work before others have their turn. */
 const TURN_MS = 8;
 
@@ -74,14 +76,18 @@ function weigh(value: unknown, room: number): number {
 class Writer {
   readonly #pieces: Buffer[] = [];
   #text = '';
+  #parts = 0;
   #since = performance.now();
 
   /** True where it is time to let others have their turn. */
   add(text: string): boolean {
     this.#text += text;
-    if (this.#text.length < PIECE) return false;
-    this.#pieces.push(Buffer.from(this.#text));
-    this.#text = '';
+    this.#parts += 1;
+    if (this.#text.length >= PIECE) {
+      this.#pieces.push(Buffer.from(this.#text));
+      this.#text = '';
+    } else if (this.#parts < PARTS) return false;
+    this.#parts = 0;
     return performance.now() - this.#since > TURN_MS;
   }
 
@@ -109,7 +115,7 @@ function* write(value: unknown, to: Writer, wire: boolean): Generator<void, void
   else if (Array.isArray(value)) {
     if (to.add('[')) yield;
     for (let index = 0; index < value.length; index++) {
-      if (index > 0) to.add(',');
+      if (index > 0 && to.add(',')) yield;
       yield* write(value[index] === undefined ? null : value[index], to, wire);
     }
     if (to.add(']')) yield;
