@@ -1,11 +1,20 @@
-/** `cella bench`: measures Cella side by side with ipykernel. Works in a checkout, where Node runs these files as they are. */
+/** `cella bench`: measures Cella side by side with its peers. Works in a checkout, where Node runs these files as they are. */
 
+import { availableParallelism, cpus, release, totalmem } from 'node:os';
 import { CellaError } from '../src/protocol/errors.ts';
-import { compare } from './compare.ts';
-import { full, quick } from './plan.ts';
+import { measureAgents } from './measurements/agents.ts';
+import { measureExecutors } from './measurements/executors.ts';
+import { measureGateway } from './measurements/gateway.ts';
+import { measureKernels } from './measurements/kernel.ts';
+import { measureNeighbours } from './measurements/neighbours.ts';
+import { measureServer } from './measurements/server.ts';
+import { jupyterServerVersion } from './peers/jupyter-server.ts';
+import type { Peer } from './peers/setup.ts';
+import { full, type Plan, quick } from './plan.ts';
 import { Progress } from './progress.ts';
 import { toMarkdown, toTable } from './report.ts';
-import { type BenchResult, type Part, parts } from './result.ts';
+import { type BenchResult, type Machine, type Part, parts } from './result.ts';
+import { rounded } from './statistics.ts';
 import { Subjects } from './subjects.ts';
 
 export interface BenchOptions {
@@ -39,7 +48,7 @@ export async function bench(
   try {
     const wanted = wantedParts(options.only);
     await using subjects = await Subjects.prepare();
-    const comparison = compare(subjects, options.quick ? quick : full, new Progress(progress), wanted);
+    const comparison = measureParts(subjects, options.quick ? quick : full, new Progress(progress), wanted);
     // Once stopped, what is still measured fails as its subjects are closed under it.
     comparison.catch(() => {});
     const outcome = await Promise.race([comparison, stopped.promise]);
@@ -71,4 +80,51 @@ function render(result: BenchResult, options: BenchOptions): string {
   const { kernels, ...rest } = result;
   if (options.json) return `${JSON.stringify({ ...kernels, ...rest }, null, 2)}\n`;
   return options.markdown ? toMarkdown(result) : toTable(result);
+}
+
+/** All parts of the comparison, one after the other, or one of them alone. */
+export async function measureParts(
+  subjects: Subjects,
+  plan: Plan,
+  progress: Progress,
+  wanted: readonly Part[],
+): Promise<BenchResult> {
+  const wants = (part: Part) => wanted.includes(part);
+  // Before anything is measured: what is missing is told at once.
+  const jupyter = wants('server') ? await jupyterServerVersion(subjects.peer.python) : undefined;
+  const kernels = wants('kernels') ? await measureKernels(subjects, plan, progress) : undefined;
+  const executors = wants('executors') ? await measureExecutors(subjects, plan.executors, progress) : undefined;
+  if (wants('server')) progress.step('the server');
+  const server = wants('server') ? await measureServer(subjects, plan.server, progress) : undefined;
+  if (wants('gateway')) progress.step('the model gateway');
+  const gateway = wants('gateway') ? await measureGateway(plan.gateway, progress) : undefined;
+  if (wants('agents')) progress.step('the runner of agents');
+  const agents = wants('agents') ? await measureAgents(plan.agents, progress) : undefined;
+  if (wants('neighbours')) progress.step('a tenant beside one that does its worst');
+  const neighbours = wants('neighbours')
+    ? await measureNeighbours(subjects.peer.python, plan.neighbours, progress)
+    : undefined;
+  return {
+    ...(kernels ? { kernels } : {}),
+    ...(executors ? { executors } : {}),
+    ...(server ? { server } : {}),
+    ...(gateway ? { gateway } : {}),
+    ...(agents ? { agents } : {}),
+    ...(neighbours ? { neighbours } : {}),
+    machine: describeMachine(subjects.peer, jupyter),
+  };
+}
+
+/** `jupyterServer` where it was measured. */
+export function describeMachine(peer: Peer, jupyterServer?: string): Machine {
+  return {
+    cpu: cpus()[0]?.model ?? 'unknown',
+    cores: availableParallelism(),
+    memoryGb: rounded(totalmem() / 2 ** 30),
+    kernel: release(),
+    node: process.versions.node,
+    python: peer.pythonVersion,
+    ipykernel: peer.ipykernelVersion,
+    ...(jupyterServer === undefined ? {} : { jupyterServer }),
+  };
 }

@@ -1,4 +1,4 @@
-/** Processes as /proc shows them: trees, and whether they have come to rest. Linux only. */
+/** Processes as /proc shows them: trees, whether they have come to rest, and their memory in megabytes of 2^20 bytes. Linux only. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -73,4 +73,39 @@ function readIfAlive(path: string): string | undefined {
     if (code === 'ENOENT' || code === 'ESRCH') return undefined;
     throw error;
   }
+}
+
+export interface Memory {
+  /** Pages that no other process has: what would be free without these processes. */
+  readonly privateMb: number;
+  /** Private pages, and of each shared page this process's part. Over all processes that share, each page counts once. */
+  readonly pssMb: number;
+}
+
+export function memoryOf(pids: readonly number[]): Memory {
+  let privateKb = 0;
+  let pssKb = 0;
+  for (const pid of pids) {
+    const rollup = readRollup(pid);
+    privateKb += rollupField(rollup, 'Private_Clean') + rollupField(rollup, 'Private_Dirty');
+    pssKb += rollupField(rollup, 'Pss');
+  }
+  return { privateMb: privateKb / 1024, pssMb: pssKb / 1024 };
+}
+
+function readRollup(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  } catch (cause) {
+    throw new Error(
+      `The memory of process ${pid} cannot be read. Only root may look into a sandbox: run the benchmark as root.`,
+      { cause },
+    );
+  }
+}
+
+function rollupField(rollup: string, name: string): number {
+  const match = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(rollup);
+  if (match === null) throw new Error(`/proc/PID/smaps_rollup has no ${name} on this kernel.`);
+  return Number(match[1]);
 }

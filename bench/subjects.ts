@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Session, type SessionOptions, shutdown } from '../src/index.ts';
 import { CellaServer } from './cella-server.ts';
-import { IPykernel } from './ipykernel.ts';
-import { JupyterServer } from './jupyter-server.ts';
-import { findPeer, type Peer } from './peer.ts';
+import { IPykernel } from './peers/ipykernel.ts';
+import { JupyterServer } from './peers/jupyter-server.ts';
+import { findPeer, type Peer } from './peers/setup.ts';
 
 export type Subject = Session | IPykernel | JupyterServer | CellaServer;
 

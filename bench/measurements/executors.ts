@@ -1,14 +1,60 @@
-/** The three executors side by side: starts, spares, round trips, memory and output, with the same cells. */
+/** The three executors with the same cells, and what each is compared with: `docker run`, and Pyodide without a snapshot. */
 
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { promisify } from 'node:util';
+import { Worker } from 'node:worker_threads';
 import type { SessionOptions } from '../../src/index.ts';
-import { timed } from '../clock.ts';
-import { memoryOf } from '../memory.ts';
+import { kernelPackage } from '../../src/interpreter/package-file.ts';
+import { CellaError } from '../../src/protocol/errors.ts';
+import { DockerEngine } from '../../test/support/docker/docker.ts';
 import type { Plan } from '../plan.ts';
-import { atRest, tree } from '../processes.ts';
+import { atRest, memoryOf, tree } from '../processes.ts';
 import type { Progress } from '../progress.ts';
-import type { ExecutorNumbers } from '../result.ts';
-import { median, rounded } from '../statistics.ts';
+import type { ExecutorNumbers, Executors } from '../result.ts';
+import { median, rounded, timed } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
+
+export async function measureExecutors(
+  subjects: Subjects,
+  plan: Plan['executors'],
+  progress: Progress,
+): Promise<Executors> {
+  const { python } = subjects.options;
+  // None preloads anything: what is compared is the place, not its libraries.
+  const bare = { preload: [] };
+  progress.step('subprocess, beside the others');
+  const subprocess = await measureExecutor(subjects, { ...bare, executor: 'subprocess' }, plan, progress);
+  progress.step('containers');
+  await using engine = await startEngine((address) => buildDefault(address, python));
+  const { address } = engine;
+  const options = { ...bare, python: undefined, executor: 'container', engine: address } as const;
+  const container = await measureExecutor(subjects, options, plan, progress);
+  const dockerRunMs = await measureDockerRun(engine, plan.starts, progress);
+  progress.step('WebAssembly');
+  const wasm = { ...bare, python: undefined, executor: 'in-process' } as const;
+  const inProcess = await measureExecutor(subjects, wasm, plan, progress);
+  const coldMs = await measureColdPyodide(plan.starts, progress);
+  return {
+    subprocess,
+    container: {
+      ...container,
+      dockerRunMs,
+      startRatio: rounded(container.startMs / dockerRunMs),
+      roundTripRatio: rounded(container.roundTripMs / subprocess.roundTripMs),
+    },
+    inProcess: { ...inProcess, coldMs, startRatio: rounded(inProcess.startMs / coldMs) },
+  };
+}
+
+async function buildDefault(address: string, python: string): Promise<string> {
+  const [{ connectEngine }, { buildImage }] = await Promise.all([
+    import('../../src/environments/container/engine.ts'),
+    import('../../src/environments/container/build-image.ts'),
+  ]);
+  const { name } = await buildImage(await connectEngine(address), { python, version: 'bench', packages: false });
+  return name;
+}
 
 const MB = 1024 * 1024;
 
@@ -109,4 +155,69 @@ async function memoryOfOneMore(subjects: Subjects, open: Open, kernels: number):
   const theirs = pids.length === 0 ? Math.max(0, own() - before) : memoryOf(pids).privateMb;
   await subjects.end(...sessions);
   return rounded(theirs / kernels);
+}
+
+export function measureDockerRun(engine: BenchEngine, rounds: number, progress: Progress): Promise<number> {
+  return medianTime(rounds, progress, () => engine.dockerRun());
+}
+
+export function measureColdPyodide(rounds: number, progress: Progress): Promise<number> {
+  return medianTime(rounds, progress, async () => {
+    const worker = new Worker(new URL('../programs/cold-pyodide.mjs', import.meta.url), {
+      workerData: kernelPackage(),
+    });
+    await once(worker, 'message');
+    await worker.terminate();
+  });
+}
+
+async function medianTime(rounds: number, progress: Progress, work: () => Promise<void>): Promise<number> {
+  const samples: number[] = [];
+  // The first is a warm-up.
+  for (let round = 0; round <= rounds; round++) {
+    await atRest();
+    const { ms } = await timed(work);
+    if (round > 0) samples.push(ms);
+    progress.tick(round, rounds);
+  }
+  return rounded(median(samples));
+}
+
+export interface BenchEngine extends AsyncDisposable {
+  readonly address: string;
+  readonly image: string;
+  /** Starts a container of the image that does nothing, and waits for its end, as a person would. */
+  dockerRun(): Promise<void>;
+}
+
+const runProgram = promisify(execFile);
+
+/** A container engine of the benchmark's own, with the default image, and Docker's client as the peer. */
+export async function startEngine(build: (address: string) => Promise<string>): Promise<BenchEngine> {
+  await requireProgram('dockerd', 'docker.io');
+  await requireProgram('docker', 'docker.io');
+  const engine = await DockerEngine.start();
+  try {
+    const { address } = engine;
+    const image = await build(address);
+    const argv = ['-H', address, 'run', '--rm', '--network', 'none', image, 'python3', '-c', 'pass'];
+    return {
+      address,
+      image,
+      dockerRun: async () => void (await runProgram('docker', argv)),
+      [Symbol.asyncDispose]: () => engine.remove(),
+    };
+  } catch (error) {
+    await engine.remove();
+    throw error;
+  }
+}
+
+async function requireProgram(program: string, name: string): Promise<void> {
+  try {
+    await runProgram(program, ['--version']);
+  } catch (cause) {
+    const message = `The benchmark compares containers with \`docker run\`, and there is no ${program}. On Debian: apt-get install ${name}.`;
+    throw new CellaError('PEER_MISSING', message, { cause, details: { missing: program } });
+  }
 }

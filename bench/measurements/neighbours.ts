@@ -6,8 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Cella } from '../../test/support/cli/command.ts';
 import { Served } from '../../test/support/servers/serve-process.ts';
-import { noises, Tenant, type TenantFacts } from '../noisy-tenant.ts';
 import type { Plan } from '../plan.ts';
+import { noises, Tenant, type TenantFacts } from '../programs/noisy-tenant.ts';
 import type { Progress } from '../progress.ts';
 import type { Neighbour } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
@@ -25,7 +25,7 @@ async function factsOf(served: Served, name: string): Promise<TenantFacts> {
 
 /** In a process of its own: what it takes to make a noise is not to be measured. */
 function startNoise(facts: TenantFacts, name: string): ChildProcess {
-  const program = fileURLToPath(new URL('../noisy-tenant.ts', import.meta.url));
+  const program = fileURLToPath(new URL('../programs/noisy-tenant.ts', import.meta.url));
   const child = fork(program, { execArgv: ['--no-warnings'] });
   child.send({ facts, name });
   return child;

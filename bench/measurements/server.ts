@@ -4,9 +4,8 @@ import type { Plan } from '../plan.ts';
 import { atRest } from '../processes.ts';
 import type { Progress } from '../progress.ts';
 import type { ServerTimes } from '../result.ts';
-import { median, percentile, rounded } from '../statistics.ts';
+import { median, percentile, repeated, rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
-import { repeated } from './round-trip.ts';
 
 const CODE = 'x=1';
 

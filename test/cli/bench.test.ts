@@ -3,9 +3,9 @@
 import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { expect, it } from 'vitest';
-import { jupyterServerVersion } from '../../bench/jupyter-server.ts';
 import { bench } from '../../bench/main.ts';
-import { findPeer } from '../../bench/peer.ts';
+import { jupyterServerVersion } from '../../bench/peers/jupyter-server.ts';
+import { findPeer } from '../../bench/peers/setup.ts';
 import { descendants } from '../../bench/processes.ts';
 import type { BenchResult, Kernels } from '../../bench/result.ts';
 

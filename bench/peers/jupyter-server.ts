@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { WebSocket } from 'ws';
-import { CellaError } from '../src/protocol/errors.ts';
-import { freePorts } from './ports.ts';
+import { CellaError } from '../../src/protocol/errors.ts';
+import { freePorts } from './setup.ts';
 
 const START_BOUND_MS = 60_000;
 const RETRY_MS = 50;

@@ -1,9 +1,11 @@
 /** What the comparison needs on this machine. A part that is missing is an error that names it, never a blank. */
 
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { promisify } from 'node:util';
 import type * as zeromq from 'zeromq';
-import { CellaError } from '../src/protocol/errors.ts';
+import { CellaError } from '../../src/protocol/errors.ts';
 
 export type ZeroMq = typeof zeromq;
 
@@ -47,4 +49,17 @@ async function versions(python: string): Promise<string> {
       { cause, details: { missing: 'ipykernel', python } },
     );
   }
+}
+
+/** All are held at the same time, so that they differ. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const ports = servers.map((server) => {
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new Error('A TCP server has no port.');
+    return address.port;
+  });
+  await Promise.all(servers.map((server) => once(server.close(), 'close')));
+  return ports;
 }

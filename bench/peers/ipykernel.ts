@@ -1,14 +1,12 @@
-/** One ipykernel, started and driven over ZeroMQ on TCP, as Jupyter does by default. */
+/** An ipykernel in its own process, over ZeroMQ and the Jupyter protocol 5.3. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Dealer, Subscriber } from 'zeromq';
-import { decodeMessage, encodeMessage, type JupyterMessage } from './jupyter-wire.ts';
-import type { Peer } from './peer.ts';
-import { freePorts } from './ports.ts';
+import { freePorts, type Peer } from './setup.ts';
 
 const START_BOUND_MS = 60_000;
 const IOPUB_RETRY_MS = 10;
@@ -201,4 +199,47 @@ function environment(folder: string): NodeJS.ProcessEnv {
   const { PYTHONDONTWRITEBYTECODE: _, ...rest } = process.env;
   // It ends by itself when the process named here has.
   return { ...rest, IPYTHONDIR: join(folder, 'ipython'), JPY_PARENT_PID: String(process.pid) };
+}
+
+const DELIMITER = '<IDS|MSG>';
+
+export interface JupyterMessage {
+  readonly type: string;
+  /** The id of the request that this message belongs to. */
+  readonly parent: string;
+  readonly content: Readonly<Record<string, unknown>>;
+}
+
+export function encodeMessage(
+  key: string,
+  header: { readonly id: string; readonly session: string; readonly type: string },
+  content: object,
+): (string | Buffer)[] {
+  const { id, session, type } = header;
+  const date = new Date().toISOString();
+  const full = { msg_id: id, session, username: 'bench', date, msg_type: type, version: '5.3' };
+  const parts = [full, {}, {}, content].map((part) => Buffer.from(JSON.stringify(part)));
+  return [DELIMITER, sign(key, parts), ...parts];
+}
+
+export function decodeMessage(key: string, frames: readonly Buffer[]): JupyterMessage {
+  const start = frames.findIndex((frame) => frame.length === DELIMITER.length && frame.toString() === DELIMITER);
+  const [signature, header, parent, metadata, content] = frames.slice(start + 1);
+  if (start < 0 || !signature || !header || !parent || !metadata || !content) {
+    throw new Error('ipykernel sent a message with parts missing.');
+  }
+  if (signature.toString() !== sign(key, [header, parent, metadata, content])) {
+    throw new Error('ipykernel sent a message with a wrong signature.');
+  }
+  return {
+    type: JSON.parse(header.toString()).msg_type,
+    parent: JSON.parse(parent.toString()).msg_id ?? '',
+    content: JSON.parse(content.toString()),
+  };
+}
+
+function sign(key: string, parts: readonly Buffer[]): string {
+  const hmac = createHmac('sha256', key);
+  for (const part of parts) hmac.update(part);
+  return hmac.digest('hex');
 }
