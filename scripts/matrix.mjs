@@ -3,16 +3,12 @@
  * the table of them. The last line is `54 passed, 0 failed`; a cell that did not run has failed.
  */
 
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { features } from '../test/matrix/features.ts';
-import { atEnd, run } from './testing/commands.mjs';
-import { requireAll } from './testing/requirements.mjs';
+import { requireAll, run } from './testing/host.mjs';
+import { makeScratch, node, ownVariables, python, root, vitestArguments } from './testing/vitest.mjs';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
-const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 const executors = ['in-process', 'subprocess', 'container'];
 const columns = executors.flatMap((executor) => ['file', 'redis'].map((storage) => `${executor} × ${storage}`));
 
@@ -46,19 +42,10 @@ function table(found) {
 
 async function main() {
   await requireAll(python);
-  const scratch = mkdtempSync(join(tmpdir(), 'cella-matrix-'));
-  atEnd(() => rmSync(scratch, { recursive: true, force: true }));
-  chmodSync(scratch, 0o711);
-  mkdirSync(join(scratch, 'tmp'));
-  chmodSync(join(scratch, 'tmp'), 0o1777);
+  const scratch = makeScratch('matrix');
   const report = join(scratch, 'matrix.json');
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-  const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs');
-  const args = [vitest, 'run', '--configLoader', 'native', '--project', 'system', ...reporters, 'test/matrix'];
-  const path = [dirname(process.execPath), process.env.PATH].join(delimiter);
-  const folders = { TMPDIR: join(scratch, 'tmp'), CELLA_DATA_DIR: join(scratch, 'data') };
-  const env = { ...process.env, PATH: path, CELLA_PYTHON: python, ...folders };
-  const exitCode = await run(process.execPath, args, { cwd: root, env });
+  const args = vitestArguments(root, 'system', report, ['test/matrix']);
+  const exitCode = await run(node, args, { cwd: root, env: ownVariables(scratch) });
   const found = outcomes(report);
   const cells = columns.flatMap((column) => Object.keys(features).map((name) => `${column} ${name}`));
   const passed = cells.filter((cell) => found.get(cell) === 'passed').length;

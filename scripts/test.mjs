@@ -3,22 +3,24 @@
  * as filters: `npm test -- kernel`. The last line is `N passed, N failed`.
  */
 
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { atEnd, run } from './testing/commands.mjs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { atEnd, isRoot, prepareUser, requireAll, run, withMemoryDisk } from './testing/host.mjs';
 import { leftovers, snapshot, startedIn } from './testing/leftovers.mjs';
-import { withMemoryDisk } from './testing/memory-disk.mjs';
-import { prepareUser } from './testing/ordinary-user.mjs';
 import { countsOf, failedFiles, readReport, withSecondRun } from './testing/reports.mjs';
-import { isRoot, requireAll } from './testing/requirements.mjs';
+import {
+  makeScratch,
+  makeTemporary,
+  node,
+  ownVariables,
+  python,
+  root,
+  scratchVariables,
+  vitestArguments,
+} from './testing/vitest.mjs';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
 const filters = process.argv.slice(2);
-const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
-const ownNode = join(root, 'node_modules', '.bin', 'node');
-const node = existsSync(ownNode) ? ownNode : process.execPath;
 /** Left to `npm run test:all`. */
 const longSuites = JSON.parse(readFileSync(join(root, 'test', 'long.json'), 'utf8'));
 /** A suite that is named is run, however long it takes. */
@@ -44,35 +46,12 @@ function countFiles(folder, except = []) {
   return names.filter((name) => name.endsWith('.test.ts') && !except.some((part) => name.startsWith(part))).length;
 }
 
-function vitest(checkout, project, report, files = filters) {
-  const program = join(checkout, 'node_modules', 'vitest', 'vitest.mjs');
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-  return [
-    program,
-    'run',
-    '--configLoader',
-    'native',
-    '--project',
-    project,
-    '--passWithNoTests',
-    ...reporters,
-    ...files,
-  ];
-}
-
 async function runHere(project, scratch) {
   console.log(`\n── ${project} tests, as ${userInfo().username}`);
   const report = join(scratch, `${project}.json`);
-  const path = [dirname(node), process.env.PATH].join(delimiter);
-  const places = {
-    TMPDIR: join(scratch, 'tmp'),
-    CELLA_DATA_DIR: join(scratch, 'data'),
-    // Hosts that tests start from the sources are compiled once and not each time.
-    NODE_COMPILE_CACHE: join(scratch, 'compiled'),
-  };
-  const env = { ...process.env, PATH: path, CELLA_PYTHON: python, ...places };
+  const env = ownVariables(scratch);
   await inTwoRuns(root, project, report, (files) => {
-    const { command, args } = withMemoryDisk(places.TMPDIR, node, vitest(root, project, report, files));
+    const { command, args } = withMemoryDisk(env.TMPDIR, node, vitestArguments(root, project, report, files));
     return run(command, args, { cwd: root, env });
   });
 }
@@ -83,21 +62,16 @@ async function runAsOrdinaryUser() {
   console.log(`\n── user tests, as ${user.name} in ${user.checkout}`);
   const bin = join(user.checkout, 'node_modules', '.bin');
   const report = join(user.scratch, 'user.json');
-  const temporary = join(user.scratch, 'tmp');
-  mkdirSync(temporary);
-  chmodSync(temporary, 0o1777);
+  const temporary = makeTemporary(user.scratch);
   const program = existsSync(join(bin, 'node')) ? join(bin, 'node') : process.execPath;
   const variables = {
     PATH: [bin, '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
-    TMPDIR: temporary,
-    CELLA_PYTHON: python,
-    CELLA_DATA_DIR: join(user.scratch, 'data'),
-    NODE_COMPILE_CACHE: join(user.scratch, 'compiled'),
+    ...scratchVariables(user.scratch),
     CELLA_TEST_ALL: process.env.CELLA_TEST_ALL ?? '1',
     ...(process.env.CI ? { CI: process.env.CI } : {}),
   };
   await inTwoRuns(user.checkout, 'user', report, (files) => {
-    const asUser = user.command(program, vitest(user.checkout, 'user', report, files), variables);
+    const asUser = user.command(program, vitestArguments(user.checkout, 'user', report, files), variables);
     const { command, args } = withMemoryDisk(temporary, asUser.command, asUser.args);
     return run(command, args, { cwd: user.checkout, env: asUser.env });
   });
@@ -179,12 +153,8 @@ async function main() {
     return summarise([]);
   }
   const before = snapshot();
-  const scratch = mkdtempSync(join(tmpdir(), 'cella-test-'));
-  atEnd(() => rmSync(scratch, { recursive: true, force: true }));
+  const scratch = makeScratch('test');
   watchOver(scratch);
-  chmodSync(scratch, 0o711);
-  mkdirSync(join(scratch, 'tmp'));
-  chmodSync(join(scratch, 'tmp'), 0o1777);
   await runHere('unit', scratch);
   await runHere('system', scratch);
   const notRun = [];

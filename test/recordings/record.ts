@@ -1,4 +1,7 @@
-/** Records conversations of the real Claude, with ids, times and paths made the same each time. */
+/**
+ * `npm run record:turns`: prompts the real Claude with a stand-in model behind it, and writes what it said, live and in its
+ * transcript, to this folder, with ids, times and paths made the same each time. The tests replay it.
+ */
 
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,7 +47,7 @@ const conversations: Record<string, readonly Wanted[]> = {
 };
 
 /** Of all, or of those that are named. */
-export async function recordAll(names: readonly string[]): Promise<string[]> {
+async function recordAll(names: readonly string[]): Promise<string[]> {
   const sdk = await loadSdk(await bringAgent('claude'));
   await using model = await Model.start();
   const written: string[] = [];
@@ -184,3 +187,5 @@ function cleaned(value: unknown, paths: readonly (readonly [from: string, to: st
   };
   return walk(value);
 }
+
+for (const file of await recordAll(process.argv.slice(2))) console.log(file);
