@@ -141,7 +141,7 @@ export class KernelCells {
       const { death } = await kernel.execute(execution);
       if (!death) recovery.resetCrashes();
     } finally {
-      kernelProcess.transaction.end();
+      if (snapshot !== undefined) kernelProcess.transaction.end();
       autosave.changed();
     }
   }

@@ -151,7 +151,7 @@ export class KernelPool implements AsyncDisposable {
 
   /** The kernel stays alive until it has been idle for long, or another key needs its slot. */
   release(agentKey: string, onHibernated: () => void = () => {}): void {
-    const entry = this.#entries.get(this.#normalizeKey(agentKey));
+    const entry = this.#find(agentKey);
     if (!entry) return;
     entry.onHibernated = onHibernated;
     entry.idle.restart();
@@ -159,7 +159,7 @@ export class KernelPool implements AsyncDisposable {
 
   /** Takes a release back, for a caller who has the session already. */
   retain(agentKey: string): void {
-    this.#entries.get(agentKey)?.idle.stop();
+    this.#find(agentKey)?.idle.stop();
   }
 
   /** Saves and closes the session of one key, or of all. */
@@ -273,6 +273,11 @@ export class KernelPool implements AsyncDisposable {
     const session = await entry.session.catch(() => undefined);
     this.#recoveries += session?.recoveries ?? 0;
     await session?.close();
+  }
+
+  #find(agentKey: string): PoolEntry | undefined {
+    // Most keys are stored as they are written.
+    return this.#entries.get(agentKey) ?? this.#entries.get(this.#normalizeKey(agentKey));
   }
 
   #newEntry(options: string, session: Promise<Session>, group: AcquireGroup): PoolEntry {
