@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { PermissionDecision } from '../protocol/permission.ts';
 import { valueFromWire } from '../protocol/py-values.ts';
-import type { FeedItem } from '../protocol/session-events.ts';
+import type { StreamItem } from '../protocol/session-events.ts';
 import type { Approval, ApprovalRequest } from '../session/api.ts';
 import { type ApiClient, hasCode } from './api-client.ts';
 import { subscribe } from './subscribe.ts';
@@ -16,41 +16,41 @@ export interface ApprovalListenerOptions {
   readonly resumeMs: number;
   /** Aborted where the session is closed here. */
   readonly closing: AbortSignal;
-  readonly approve: Attend;
+  readonly approve: ApprovalResponder;
 }
 
-type PermissionRequestedEvent = Extract<FeedItem, { type: 'permission_requested' }>;
+type PermissionRequestedEvent = Extract<StreamItem, { type: 'permission_requested' }>;
 
 /** Undefined leaves the answer to others. Where everybody does, the tool is refused. */
-export type Attend = (request: ApprovalRequest) => Promise<Approval | undefined>;
+export type ApprovalResponder = (request: ApprovalRequest) => Promise<Approval | undefined>;
 
-const Hello = z.object({ type: z.literal('hello'), attendant: z.int() });
+const Hello = z.object({ type: z.literal('hello'), responder: z.int() });
 
 /** Resolves when the server knows that somebody is there; it goes on until the session is closed here. */
-export async function listenForApprovals(attendance: ApprovalListenerOptions): Promise<void> {
+export async function listenForApprovals(options: ApprovalListenerOptions): Promise<void> {
   const known = Promise.withResolvers<void>();
-  new ApprovalListener(attendance, known.resolve).watch().then(known.resolve, known.reject);
+  new ApprovalListener(options, known.resolve).watch().then(known.resolve, known.reject);
   await known.promise;
 }
 
 class ApprovalListener {
-  readonly #attendance: ApprovalListenerOptions;
+  readonly #options: ApprovalListenerOptions;
   readonly #onKnown: () => void;
   /** What the server calls this client; another after each time that the connection broke. */
-  #attendant = 0;
+  #responder = 0;
 
-  constructor(attendance: ApprovalListenerOptions, onKnown: () => void) {
-    this.#attendance = attendance;
+  constructor(options: ApprovalListenerOptions, onKnown: () => void) {
+    this.#options = options;
     this.#onKnown = onKnown;
   }
 
   async watch(): Promise<void> {
-    const { link, sessionId, after, resumeMs, closing: signal } = this.#attendance;
+    const { link, sessionId, after, resumeMs, closing: signal } = this.#options;
     const asked = new Map<string, AbortController>();
     const onReached = (frame: unknown) => {
       const hello = Hello.safeParse(frame);
       if (!hello.success) return;
-      this.#attendant = hello.data.attendant;
+      this.#responder = hello.data.responder;
       this.#onKnown();
     };
     try {
@@ -79,14 +79,14 @@ class ApprovalListener {
   }
 
   async #answer({ id, tool, recipe, input, summary }: PermissionRequestedEvent, signal: AbortSignal): Promise<void> {
-    const { link, sessionId, approve } = this.#attendance;
+    const { link, sessionId, approve } = this.#options;
     const reply = (body: Reply) => link.call('decidePermission', { params: { id: sessionId, permission: id }, body });
     try {
       const values = Object.fromEntries(
         Object.entries(input ?? {}).map(([name, value]) => [name, valueFromWire(value)]),
       );
       const answer = await approve({ tool, recipe, arguments: values, summary, signal });
-      if (!signal.aborted) await reply(answer === undefined ? abstention(this.#attendant) : replyOf(answer));
+      if (!signal.aborted) await reply(answer === undefined ? abstention(this.#responder) : replyOf(answer));
     } catch (error) {
       // Somebody else was faster.
       if (hasCode(error, 'ALREADY_RESOLVED')) return;
@@ -98,8 +98,8 @@ class ApprovalListener {
 
 type Reply = PermissionDecision | ReturnType<typeof abstention>;
 
-function abstention(attendant: number) {
-  return { decision: 'abstain', attendant } as const;
+function abstention(responder: number) {
+  return { decision: 'abstain', responder } as const;
 }
 
 function replyOf(answer: Approval): Reply {

@@ -13,13 +13,13 @@ import type {
   Variable,
 } from '../protocol/kernel-state.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../protocol/permission.ts';
-import { type FeedItem, toBackgroundEvent } from '../protocol/session-events.ts';
+import { type StreamItem, toBackgroundEvent } from '../protocol/session-events.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
 import type { CodingAgent, Transcript } from '../protocol/turn.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type * as api from '../session/api.ts';
 import { type ApiClient, SessionApiClient } from './api-client.ts';
-import { type Attend, listenForApprovals } from './approval-listener.ts';
+import { type ApprovalResponder, listenForApprovals } from './approval-listener.ts';
 import { RemoteExecutions, sessionClosed } from './remote-execution.ts';
 import { RemoteFiles } from './remote-files.ts';
 import { RemoteArtifacts, RemoteDeps, RemoteSkills, RemoteTools } from './remote-namespaces.ts';
@@ -27,10 +27,10 @@ import { openTerminal } from './remote-terminal.ts';
 import { RemoteTurn } from './remote-turn.ts';
 import { subscribe, subscribeToConversation } from './subscribe.ts';
 
-/** `floor` is the number of the last event that is gone, `last` that of the last that there is. */
+/** `trimmedThrough` is the number of the last event that is no longer kept, `last` that of the last that there is. */
 export interface EventPage {
-  readonly events: readonly FeedItem[];
-  readonly floor: number;
+  readonly events: readonly StreamItem[];
+  readonly trimmedThrough: number;
   readonly last: number;
   readonly next: number;
 }
@@ -38,7 +38,7 @@ export interface EventPage {
 /** How a session is used from here. */
 export interface UseOptions {
   /** Asked before a tool runs that requires approval, whoever's code calls it. The first who answers decides. */
-  readonly approve?: Attend;
+  readonly approve?: ApprovalResponder;
   /**
    * Code that is begun here is this client's own: `interrupt` is for it alone, and it ends where the session is closed
    * here; with `when-gone` also where the connection is gone. By default it goes on.
@@ -211,7 +211,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }: {
     readonly after?: number;
     readonly signal?: AbortSignal;
-  } = {}): AsyncGenerator<FeedItem, void, undefined> {
+  } = {}): AsyncGenerator<StreamItem, void, undefined> {
     this.#checkOpen();
     const { link, resumeMs } = this.#parts;
     const until = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;

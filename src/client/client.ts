@@ -4,19 +4,19 @@ import type { z } from 'zod';
 import type { Me } from '../protocol/api/access-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { KernelInfo } from '../protocol/kernel-state.ts';
-import type { ThingKind } from '../protocol/namespace-models.ts';
+import type { NamespaceName } from '../protocol/namespace-models.ts';
 import { ApiClient } from './api-client.ts';
 import { ClientSession, type UseOptions } from './client-session.ts';
 import { MonitoredTransport, SILENCE_MS } from './monitored-transport.ts';
 import {
   Credentials,
+  type Namespaces,
   PermissionRules,
   Profiles,
-  readThings,
+  readNamespaces,
   Server,
   type SessionRequest,
   Sessions,
-  type Things,
   Tokens,
   Users,
 } from './resources.ts';
@@ -62,14 +62,14 @@ export class Client implements AsyncDisposable {
     return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
   }
 
-  /** Your agents and what is kept of them, those without a session too. */
-  async agents(): Promise<readonly KernelInfo[]> {
-    return (await this.#link.call('listKernels')).agents;
+  /** Your kernels by agent key, those without a session too. */
+  async kernels(): Promise<readonly KernelInfo[]> {
+    return (await this.#link.call('listKernels')).kernels;
   }
 
   /** Your tools, skills, artifacts and packages, or one kind of them, whatever sessions you have. */
-  things(only?: ThingKind): Promise<Things> {
-    return readThings(this.#link, only);
+  namespaces(only?: NamespaceName): Promise<Namespaces> {
+    return readNamespaces(this.#link, only);
   }
 
   /** Lets connections go; sessions go on at the server. */

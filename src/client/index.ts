@@ -48,7 +48,7 @@ export type {
   Restored,
   Variable,
 } from '../protocol/kernel-state.ts';
-export type { ArtifactFacts, ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
+export type { ArtifactFacts, ArtifactInfo, NamespaceName } from '../protocol/namespace-models.ts';
 export type {
   NewRule,
   PermissionDecision,
@@ -59,7 +59,7 @@ export type {
 export type { ProcessExit } from '../protocol/process.ts';
 export { PyObject, type PyValue } from '../protocol/py-values.ts';
 export type { ServerStatus, StopServer } from '../protocol/server-info.ts';
-export type { FeedItem, SessionEvent } from '../protocol/session-events.ts';
+export type { SessionEvent, StreamItem } from '../protocol/session-events.ts';
 export type { SessionInfo, SessionPage, TransactionPolicy } from '../protocol/session-info.ts';
 export type {
   AgentFailure,
@@ -79,7 +79,7 @@ export type {
   TerminalSize,
 } from '../protocol/workspace-models.ts';
 export type * from '../session/api.ts';
-export type { Attend } from './approval-listener.ts';
+export type { ApprovalResponder } from './approval-listener.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './client.ts';
 export type { ClientSession, EventPage, UseOptions } from './client-session.ts';
@@ -88,13 +88,13 @@ export type {
   Credentials,
   ListOptions,
   LoginCode,
+  Namespaces,
   PermissionRules,
   Profiles,
   Server,
   SessionRequest,
   Sessions,
   SessionUpdate,
-  Things,
   Tokens,
   Users,
 } from './resources.ts';

@@ -10,7 +10,7 @@ import type { Executed } from '../protocol/api/execution-routes.ts';
 import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
-import { FeedItem, isExecutionEnd, type SessionEvent } from '../protocol/session-events.ts';
+import { isExecutionEnd, type SessionEvent, StreamItem } from '../protocol/session-events.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
 import type * as api from '../session/api.ts';
 import type { ExecuteOptions } from '../session/api.ts';
@@ -157,7 +157,7 @@ class RemoteExecution {
       for await (const line of jsonLines(response)) {
         const failure = ErrorBody.safeParse(line);
         if (failure.success && !('seq' in Object(line))) throw errorFromBody(failure.data.error);
-        const item = parseResponse(FeedItem, line, 'execute');
+        const item = parseResponse(StreamItem, line, 'execute');
         if ('seq' in item) yield item;
       }
     } catch (error) {

@@ -58,13 +58,13 @@ export class RemoteTurn implements PromptedTurn {
     const { turn, after } = await this.#accepted;
     let last = Number.POSITIVE_INFINITY;
     for await (const item of subscribe(link, sessionId, { after, resumeMs, signal })) {
-      if (item.type === 'floor') last = await this.#lastOf(turn.id);
+      if (item.type === 'trimmed') last = await this.#lastOf(turn.id);
       else if (isOf(item, turn.id)) {
         if (item.type === 'turn_ended') this.#end = item;
         yield item;
         if (item.type === 'turn_ended') return;
       }
-      if ((item.type === 'floor' ? item.floor : item.seq) >= last) return;
+      if ((item.type === 'trimmed' ? item.throughSeq : item.seq) >= last) return;
     }
     if (signal.aborted) throw new CellaError('SESSION_CLOSED', 'The session was closed here; its turn goes on.');
     throw new CellaError('NOT_FOUND', 'The session was deleted before the turn had ended.');

@@ -14,7 +14,7 @@ import type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
 import type { Routes } from '../protocol/api/routes.ts';
 import type { Provider } from '../protocol/enums.ts';
 import type { CellaError } from '../protocol/errors.ts';
-import type { ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
+import type { ArtifactInfo, NamespaceName } from '../protocol/namespace-models.ts';
 import type { NewRule, PermissionRule } from '../protocol/permission.ts';
 import type { ServerStatus, StopServer } from '../protocol/server-info.ts';
 import type { SessionInfo, SessionPage, SessionQuery } from '../protocol/session-info.ts';
@@ -260,7 +260,7 @@ export class Server {
   }
 }
 
-export interface Things {
+export interface Namespaces {
   readonly tools: readonly ToolInfo[];
   readonly toolProblems: readonly ToolProblem[];
   readonly skills: readonly SkillInfo[];
@@ -270,7 +270,7 @@ export interface Things {
 }
 
 /** The lists of other kinds are empty where `only` one is asked for. */
-export async function readThings(link: ApiClient, only?: ThingKind): Promise<Things> {
+export async function readNamespaces(link: ApiClient, only?: NamespaceName): Promise<Namespaces> {
   const { tools, skills, skillProblems, artifacts, next, ...others } = await link.call('listNamespaces', {
     query: { only },
   });

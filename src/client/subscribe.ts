@@ -10,7 +10,7 @@ import type { Routes } from '../protocol/api/routes.ts';
 import { CloseCode } from '../protocol/api/socket-frames.ts';
 import { type Conversation, reduceLogged } from '../protocol/conversation.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { FeedItem } from '../protocol/session-events.ts';
+import { StreamItem } from '../protocol/session-events.ts';
 import { type ApiClient, hasCode, parseResponse } from './api-client.ts';
 import type { Socket } from './transport.ts';
 
@@ -46,7 +46,7 @@ export async function* subscribe(
   link: ApiClient,
   id: string,
   { after, resumeMs, signal, permissions, onReached }: SubscribeOptions,
-): AsyncGenerator<FeedItem, void, undefined> {
+): AsyncGenerator<StreamItem, void, undefined> {
   const patience = new Backoff(resumeMs);
   let last = after;
   while (!signal.aborted) {
@@ -67,7 +67,7 @@ export async function* subscribe(
       for await (const item of items) {
         patience.reset();
         if ('seq' in item && item.seq <= last) continue;
-        last = 'seq' in item ? item.seq : Math.max(last, item.floor);
+        last = 'seq' in item ? item.seq : Math.max(last, item.throughSeq);
         yield item;
       }
     } catch (error) {
@@ -98,9 +98,9 @@ async function mayFollow(link: ApiClient, wanted: RouteRequest<Routes['followEve
 async function* lines(
   link: ApiClient,
   given: { readonly params: { id: string }; readonly query: { after: number }; readonly signal: AbortSignal },
-): AsyncGenerator<FeedItem, void, undefined> {
+): AsyncGenerator<StreamItem, void, undefined> {
   for await (const line of jsonLines(await link.open('readEvents', { ...given, accept: 'application/x-ndjson' }))) {
-    const item = FeedItem.safeParse(line);
+    const item = StreamItem.safeParse(line);
     if (item.success) yield item.data;
   }
 }
@@ -138,12 +138,12 @@ class SocketReader {
     });
   }
 
-  async *read(): AsyncGenerator<FeedItem, void, undefined> {
+  async *read(): AsyncGenerator<StreamItem, void, undefined> {
     try {
       for await (const text of this.#texts) {
         const value = tryParseJson(text);
         if (OTHERS.has(Object(value).type)) this.#reached(value);
-        else yield parseResponse(FeedItem, value, 'ws');
+        else yield parseResponse(StreamItem, value, 'ws');
       }
     } finally {
       this.#socket.close();
@@ -168,7 +168,7 @@ export async function* subscribeToConversation(
   let { seq, state } = await link.call('readConversation', { params: { id } });
   yield { seq, state };
   for await (const item of subscribe(link, id, { ...options, after: seq })) {
-    if (item.type === 'floor') continue;
+    if (item.type === 'trimmed') continue;
     const next = reduceLogged(state, item);
     seq = item.seq;
     if (next === state) continue;

@@ -224,7 +224,7 @@ export const errorCodes = {
     'Use the session that is there, give the same options, or choose another agent key.',
   ),
   IDEMPOTENCY_CONFLICT: permanent(409, -32076, 'Use another Idempotency-Key for another request.'),
-  EVENTS_GONE: permanent(410, -32077, 'Read on from `details.floor`; what came before it is no longer kept.'),
+  EVENTS_GONE: permanent(410, -32077, 'Read on from the first event that is still kept: `after=0`.'),
   CLIENT_TOO_SLOW: retryable(
     408,
     -32078,

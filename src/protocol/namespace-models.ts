@@ -131,6 +131,6 @@ export const DepsLine = z
 
 export type DepsLine = z.infer<typeof DepsLine>;
 
-export const ThingKind = z.enum(['tools', 'skills', 'artifacts', 'deps']);
+export const NamespaceName = z.enum(['tools', 'skills', 'artifacts', 'deps']);
 
-export type ThingKind = z.infer<typeof ThingKind>;
+export type NamespaceName = z.infer<typeof NamespaceName>;

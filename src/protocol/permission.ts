@@ -105,9 +105,9 @@ export type PermissionDecision = z.input<typeof PermissionDecision>;
 
 export const Abstention = z.strictObject({
   decision: z.literal('abstain'),
-  attendant: z
+  responder: z
     .int()
-    .meta({ description: '`attendant` of the WebSocket. Where all abstain, a tool of code is refused.' }),
+    .meta({ description: '`responder` of the WebSocket. Where all abstain, a tool of code is refused.' }),
 });
 
 export const PermissionRule = z

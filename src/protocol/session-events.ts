@@ -147,11 +147,11 @@ export const SessionEvent = z.intersection(numbered, SessionEventBody).meta({ id
 export type SessionEvent = z.infer<typeof SessionEvent>;
 
 /** Tells a reader that events up to this number are gone, and the next is after it. It has no number itself. */
-const FloorNotice = z.object({ type: z.literal('floor'), floor: z.int().min(0) });
+const TrimmedNotice = z.object({ type: z.literal('trimmed'), throughSeq: z.int().min(0) });
 
 /** What a reader of a session gets. */
-export const FeedItem = z.union([FloorNotice, SessionEvent]).meta({ id: 'StreamItem' });
-export type FeedItem = z.infer<typeof FeedItem>;
+export const StreamItem = z.union([TrimmedNotice, SessionEvent]).meta({ id: 'StreamItem' });
+export type StreamItem = z.infer<typeof StreamItem>;
 
 const executionEnds = ['result', 'execution_failed', 'interrupted'] as const;
 export type ExecutionEnd = Extract<SessionEventBody, { type: (typeof executionEnds)[number] }>;
@@ -162,7 +162,7 @@ export function isExecutionEnd(event: SessionEventBody): event is ExecutionEnd {
 }
 
 /** Undefined for what belongs to an execution, and for what lies in a file. */
-export function toBackgroundEvent(item: FeedItem): BackgroundEvent | undefined {
+export function toBackgroundEvent(item: StreamItem): BackgroundEvent | undefined {
   if (item.type === 'saved') {
     const { checkpoint, names, bytes, lost } = item;
     return { type: 'saved', id: checkpoint, names, bytes, lost };

@@ -21,11 +21,11 @@ export async function listKernels({ dataDir, storage: given, which }: ListKernel
   try {
     const storage = await resource;
     const processes = new ProcessTable();
-    const agents: KernelInfo[] = [];
+    const kernels: KernelInfo[] = [];
     for await (const record of inSlices(await storage.records.list(which && { which }))) {
-      agents.push(await describeKernel(storage, record, processes));
+      kernels.push(await describeKernel(storage, record, processes));
     }
-    return agents;
+    return kernels;
   } finally {
     release();
   }

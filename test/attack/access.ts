@@ -253,12 +253,12 @@ const foreign: Row[] = [
         `/v1/sessions?owner=${victoria.userId}`,
         '/v1/sessions?owner=*',
         '/v1/sessions?owner=',
-        '/v1/agents',
+        '/v1/kernels',
         '/v1/tokens?user=victoria',
         '/v1/credentials?user=victoria',
         '/v1/permission-rules?user=victoria',
         '/v1/usage?user=victoria',
-        '/v1/things?user=victoria',
+        '/v1/namespaces?user=victoria',
         '/v1/profiles?user=victoria',
       ]) {
         const { text } = await mallory.call(`GET ${path}`);

@@ -224,7 +224,7 @@ const operators: Row[] = [
       await Promise.all(running);
       await world.pulse();
       for (let at = 0; at < 20; at++) {
-        const lists = [mallory, admin].map(async (who) => (await who.call('GET /v1/agents')).status);
+        const lists = [mallory, admin].map(async (who) => (await who.call('GET /v1/kernels')).status);
         expect(await Promise.all(lists)).toEqual([200, 200]);
       }
       for (const session of sessions) await mallory.call(`DELETE /v1/sessions/${session}`);

@@ -172,7 +172,9 @@ it('keeps events for as many days as --keep-days says', async () => {
   });
   const { id } = await daemon.session();
   const position = async () => {
-    const { json } = await daemon.call<{ floor: number; last: number }>(`GET /v1/sessions/${id}/events?limit=1`);
+    const { json } = await daemon.call<{ trimmedThrough: number; last: number }>(
+      `GET /v1/sessions/${id}/events?limit=1`,
+    );
     return json;
   };
   await daemon.run(id, '1');
@@ -180,7 +182,7 @@ it('keeps events for as many days as --keep-days says', async () => {
   daysAgo = 6;
   await daemon.run(id, '1');
   expect((await position()).last).toBeGreaterThan(last);
-  await expect.poll(async () => (await position()).floor, { timeout: 10_000 }).toBe(last);
+  await expect.poll(async () => (await position()).trimmedThrough, { timeout: 10_000 }).toBe(last);
 });
 
 describe('npm start', () => {

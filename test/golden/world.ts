@@ -167,11 +167,11 @@ export async function checkWorld(daemon: Daemon, facts: Facts): Promise<void> {
   const info = await client.sessions.get(facts.session);
   expect(info).toMatchObject({ name: 'All of it', labels: { kind: 'golden' }, state: 'hibernated' });
   expect(info.shares).toMatchObject([{ userName: 'ada', right: 'use' }]);
-  const { events, floor } = await session.eventPage();
+  const { events, trimmedThrough } = await session.eventPage();
   const types = new Set<string>(events.map(({ type }) => type));
   const wanted = ['execution_started', 'stdout', 'display', 'result', 'output_file', 'saved', 'session_state'];
   const ofTurns = ['turn_started', 'item_completed', 'permission_requested', 'permission_resolved', 'turn_ended'];
-  expect(floor).toBe(0);
+  expect(trimmedThrough).toBe(0);
   expect([...wanted, ...ofTurns].filter((type) => !types.has(type))).toEqual([]);
   expect((await session.permissionRules()).map(({ tool }) => tool)).toEqual(['Bash']);
   expect(await session.permissions()).toMatchObject([{ turn: facts.turn, state: 'resolved' }]);

@@ -39,7 +39,7 @@ export class Backend implements LocalWork {
   }
 
   async listKernels(place: StorageTarget) {
-    return await ((await this.server(place))?.client.agents() ?? this.#here.listKernels(place));
+    return await ((await this.server(place))?.client.kernels() ?? this.#here.listKernels(place));
   }
 
   async openNamespaces(options: NamespaceTarget) {

@@ -125,7 +125,7 @@ export function openRemoteCheckpoints(
   const key = normalizeAgentKey(agentKey);
   const open = async () => {
     const there = await findOwnSession(reached, key);
-    const known = there !== undefined || (await reached.client.agents()).some((agent) => agent.agentKey === key);
+    const known = there !== undefined || (await reached.client.kernels()).some((agent) => agent.agentKey === key);
     return known ? await openRemoteSession(reached, { ...place, agentKey: key, sandbox: 'on' }) : undefined;
   };
   return {
@@ -159,8 +159,8 @@ function createLazyNamespaces(
   };
   return {
     tools: {
-      list: async () => (await client.things('tools')).tools,
-      problems: async () => (await client.things('tools')).toolProblems,
+      list: async () => (await client.namespaces('tools')).tools,
+      problems: async () => (await client.namespaces('tools')).toolProblems,
       search: async (query, options) => (await made()).tools.search(query, options),
       describe: async (name) => (await made()).tools.describe(name),
       add: async (yaml, options) => (await made()).tools.add(yaml, options),
@@ -168,15 +168,15 @@ function createLazyNamespaces(
       call: async (name, named, options) => (await made()).tools.call(name, named, options),
     },
     skills: {
-      list: async () => (await client.things('skills')).skills,
-      problems: async () => (await client.things('skills')).skillProblems,
+      list: async () => (await client.namespaces('skills')).skills,
+      problems: async () => (await client.namespaces('skills')).skillProblems,
       get: async (name) => (await made()).skills.get(name),
       search: async (query, options) => (await made()).skills.search(query, options),
       create: async (skill, options) => (await made()).skills.create(skill, options),
       delete: async (name) => (await made()).skills.delete(name),
     },
     artifacts: {
-      list: async () => (await client.things('artifacts')).artifacts,
+      list: async () => (await client.namespaces('artifacts')).artifacts,
       get: async (name) => (await made()).artifacts.get(name),
       exists: async (name) => (await made()).artifacts.exists(name),
       save: async (name, content, facts) => (await made()).artifacts.save(name, content, facts),
@@ -184,7 +184,7 @@ function createLazyNamespaces(
       delete: async (name) => (await made()).artifacts.delete(name),
     },
     deps: {
-      list: async () => (await client.things('deps')).deps,
+      list: async () => (await client.namespaces('deps')).deps,
       status: async () => (await made()).deps.status(),
       add: async (requirements, options) => (await made()).deps.add(requirements, options),
       remove: async (name, options) => (await made()).deps.remove(name, options),

@@ -1,6 +1,6 @@
 /** What has happened in a session of a server, and what happens. */
 
-import type { Client, ClientSession, FeedItem } from '../../client/index.ts';
+import type { Client, ClientSession, StreamItem } from '../../client/index.ts';
 import { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { AgentLogPrinter } from '../agent/agent-printer.ts';
 import { findSession } from '../backend/find-server.ts';
@@ -31,7 +31,7 @@ export async function logs(
   return Exit.ok;
 }
 
-async function* pages(session: ClientSession, after: number): AsyncGenerator<FeedItem> {
+async function* pages(session: ClientSession, after: number): AsyncGenerator<StreamItem> {
   for (let from = after; ; ) {
     const { events, next, last } = await session.eventPage({ after: from });
     yield* events;
@@ -40,7 +40,7 @@ async function* pages(session: ClientSession, after: number): AsyncGenerator<Fee
   }
 }
 
-async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
+async function showEvent(event: StreamItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
   // Whoever looks at a log did not run the code: it has nothing to say to their screen.
   const shown = (text: string) => (terminal.stdout.isTTY ? keepColours(text) : text);
   switch (event.type) {
@@ -76,14 +76,14 @@ async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLogPr
       return await terminal.outLines(`(${escapeControls(event.reason)})`, 'red');
     case 'session_state':
       return await terminal.outLines(`(${event.change.replaceAll('_', ' ')})`, 'dim');
-    case 'floor':
-      return await terminal.outLines(`(events up to ${event.floor} are no longer kept)`, 'dim');
+    case 'trimmed':
+      return await terminal.outLines(`(events up to ${event.throughSeq} are no longer kept)`, 'dim');
     default:
       return await showAgent(event, terminal, agents);
   }
 }
 
-async function showAgent(event: FeedItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
+async function showAgent(event: StreamItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
   const told = AgentLogEvent.safeParse(event);
   if (!told.success) return;
   for (const { text, style, whole } of agents.take(told.data)) {

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { AgentProfile, NamedProfile, ProfileName } from '../agent-profile.ts';
 import { Conversation } from '../conversation.ts';
 import { Abstention, NewRule, PermissionDecision, PermissionInfo, PermissionRule, RuleId } from '../permission.ts';
-import { FeedItem } from '../session-events.ts';
+import { StreamItem } from '../session-events.ts';
 import { milliseconds, SessionId } from '../session-info.ts';
 import {
   AgentName,
@@ -56,7 +56,7 @@ export const agentRoutes = {
     headers: Idempotent,
     body: PromptBody,
     response: Prompted,
-    stream: FeedItem,
+    stream: StreamItem,
   }),
 
   stopAgent: route('POST /v1/sessions/{id}/stop', 'Agents', {

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { ExecutionResult, executeFields, IdempotencyKey } from '../execution-events.ts';
-import { ExecutionId, FeedItem } from '../session-events.ts';
+import { ExecutionId, StreamItem } from '../session-events.ts';
 import { SessionId } from '../session-info.ts';
 import { TurnId } from '../turn.ts';
 import { TerminalArgv, TerminalSize } from '../workspace-models.ts';
@@ -55,7 +55,7 @@ export const executionRoutes = {
     headers: Idempotent,
     body: ExecuteBody,
     response: Executed,
-    stream: FeedItem,
+    stream: StreamItem,
   }),
 
   interruptCode: route('POST /v1/sessions/{id}/interrupt', 'Execution', {
@@ -89,23 +89,21 @@ export const eventRoutes = {
       'Last-Event-ID': z.string().optional().meta({ description: 'As `after`, which it replaces: browsers send it.' }),
     }),
     response: z.object({
-      events: z.array(FeedItem),
-      /** The number of the last event that is gone. */
-      floor: z.int(),
-      /** The number of the last event that there is. */
-      last: z.int(),
+      events: z.array(StreamItem),
+      trimmedThrough: z.int().meta({ description: 'The number of the last event that is no longer kept.' }),
+      last: z.int().meta({ description: 'The number of the last event that there is.' }),
       next: z.int().meta({
         description:
           'For `after`: the last event looked at. One call looks through 10,000; go on while it is below `last`.',
       }),
     }),
-    stream: FeedItem,
+    stream: StreamItem,
   }),
 
   followEvents: route('GET /v1/sessions/{id}/ws', 'Execution', {
     auth: session('view'),
     summary: 'A WebSocket: events after a number and all that follow; execute, interrupt and input as frames',
-    socket: { client: ClientFrame, server: z.union([ServerFrame, FeedItem]) },
+    socket: { client: ClientFrame, server: z.union([ServerFrame, StreamItem]) },
     query: z.strictObject({
       after: EventsQuery.shape.after,
       permissions: z.literal('answer').optional().meta({

@@ -6,9 +6,9 @@ import {
   ArtifactType,
   DepsLine,
   DepsResult,
+  NamespaceName,
   SkillInfo,
   SkillProblemList,
-  ThingKind,
   ToolInfo,
   ToolProblemList,
 } from '../namespace-models.ts';
@@ -222,11 +222,11 @@ export const depsRoutes = {
 };
 
 export const namespaceRoutes = {
-  listNamespaces: route('GET /v1/things', 'Tools', {
+  listNamespaces: route('GET /v1/namespaces', 'Tools', {
     auth: user('use'),
     summary: 'Your tools, skills, artifacts and packages, whatever sessions you have',
     query: PageQuery.extend({
-      only: ThingKind.optional().meta({ description: 'Of this kind alone. `after` needs it.' }),
+      only: NamespaceName.optional().meta({ description: 'Of this kind alone. `after` needs it.' }),
     }),
     response: z.object({
       tools: z.array(ToolInfo).readonly(),

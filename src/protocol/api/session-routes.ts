@@ -64,10 +64,10 @@ export const sessionRoutes = {
     response: SessionPage,
   }),
 
-  listKernels: route('GET /v1/agents', 'Sessions', {
+  listKernels: route('GET /v1/kernels', 'Sessions', {
     auth: user('view'),
-    summary: 'Your agents and what is kept of them, those without a session too',
-    response: z.object({ agents: z.array(KernelInfo).readonly() }),
+    summary: 'Your kernels by agent key, those without a session too',
+    response: z.object({ kernels: z.array(KernelInfo).readonly() }),
   }),
 
   getSession: route('GET /v1/sessions/{id}', 'Sessions', {

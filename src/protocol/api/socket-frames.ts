@@ -41,9 +41,9 @@ export const ServerFrame = z
     z.object({
       type: z.literal('hello'),
       session: SessionId,
-      floor: z.int().meta({ description: 'The number of the last event that is gone.' }),
+      trimmedThrough: z.int().meta({ description: 'The number of the last event that is no longer kept.' }),
       last: z.int().meta({ description: 'The number of the last event that there is.' }),
-      attendant: z
+      responder: z
         .int()
         .optional()
         .meta({ description: 'Names this client when it abstains from a decision; only with permissions=answer.' }),

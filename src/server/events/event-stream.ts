@@ -3,7 +3,7 @@
 import { onAbort } from '../../lib/abort.ts';
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type FeedItem, isExecutionEnd, type SessionEvent, SessionEventBody } from '../../protocol/session-events.ts';
+import { isExecutionEnd, type SessionEvent, SessionEventBody, type StreamItem } from '../../protocol/session-events.ts';
 import type { EventLog, LoggedEvent } from '../../storage/contract.ts';
 import type { EventStreamOptions } from '../sessions/session-types.ts';
 import type { SessionLog } from './session-log.ts';
@@ -21,7 +21,7 @@ export interface EventStreamSource {
 export async function* readEvents(
   { log, key, writer, ended }: EventStreamSource,
   { after = 0, execution, turn, signal }: EventStreamOptions,
-): AsyncGenerator<FeedItem, void, undefined> {
+): AsyncGenerator<StreamItem, void, undefined> {
   let wake: () => void = () => {};
   const told = () => wake();
   const leave = writer.listen(told);
@@ -50,7 +50,7 @@ export async function* readEvents(
       for await (const event of since(position, { log, key, writer })) {
         if (signal?.aborted) return;
         // Events that a slow reader has not read may have been deleted.
-        if (event.seq > position + 1) yield { type: 'floor', floor: event.seq - 1 };
+        if (event.seq > position + 1) yield { type: 'trimmed', throughSeq: event.seq - 1 };
         position = event.seq;
         if (wanted(event)) yield event;
         if (over(event)) return;
@@ -59,7 +59,7 @@ export async function* readEvents(
       if (ended() === 'deleted') return;
       position = Math.max(position, await log.floor(key));
       if (position === before) throw new CellaError('STORAGE_FAILED', `The log of the session ends at ${position}.`);
-      yield { type: 'floor', floor: position };
+      yield { type: 'trimmed', throughSeq: position };
     }
   } finally {
     leave();

@@ -4,7 +4,7 @@ import type { UnderlyingSource } from 'node:stream/web';
 import { AsyncQueue } from '../../lib/async-queue.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DepsLine } from '../../protocol/namespace-models.ts';
-import type { FeedItem } from '../../protocol/session-events.ts';
+import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/authorization.ts';
 import { drainingError } from '../request-errors.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
@@ -63,7 +63,7 @@ interface ResponseFilter extends Pick<ResponseOptions, 'after' | 'execution' | '
 async function* eventsFrom(
   session: ServerSession,
   { after, execution, turn, signal }: ResponseFilter,
-): AsyncGenerator<FeedItem> {
+): AsyncGenerator<StreamItem> {
   const of = { execution, turn };
   yield* session.events({ after: await after, ...of, signal });
 }

@@ -28,8 +28,8 @@ export interface SessionSocketOptions {
   readonly session: ServerSession;
   readonly principal: Principal;
   readonly after: number;
-  /** Whether it answers what waits for leave. */
-  readonly attends: boolean;
+  /** Whether it answers permission requests. */
+  readonly responds: boolean;
   readonly reauthorize: Reauthorize;
   /** Writes into the audit log what it asked for, and what came of it. */
   readonly audit: (entry: RouteAudit | undefined, outcome: Promise<unknown>) => void;
@@ -43,7 +43,7 @@ const MOST_AT_WORK = 64;
 
 export class SessionSocket {
   readonly #options: SessionSocketOptions;
-  readonly #attendant: Responder | undefined;
+  readonly #responder: Responder | undefined;
   readonly #connection: SocketConnection;
   #atWork = 0;
 
@@ -52,9 +52,9 @@ export class SessionSocket {
     const { service, log, principal, session, reauthorize } = options;
     const warn = () => void this.#connection.outbox.send({ type: 'stopping' });
     service.stopping.addEventListener('abort', warn, { once: true });
-    this.#attendant = options.attends ? session.permissions.join() : undefined;
+    this.#responder = options.responds ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
-      this.#attendant?.leave();
+      this.#responder?.leave();
       service.stopping.removeEventListener('abort', warn);
       options.left();
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
@@ -69,12 +69,12 @@ export class SessionSocket {
     const { session, after } = this.#options;
     const signal = this.#connection.over;
     try {
-      const attendant = this.#attendant && { attendant: this.#attendant.id };
+      const responder = this.#responder && { responder: this.#responder.id };
       await this.#connection.outbox.send({
         type: 'hello',
         session: session.id,
         ...(await session.position()),
-        ...attendant,
+        ...responder,
       });
       for await (const event of session.events({ after, signal })) {
         await this.#connection.outbox.send(event);

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import { onAbort } from '../../lib/abort.ts';
 import { CloseCode, type ServerFrame, type TerminalServerFrame } from '../../protocol/api/socket-frames.ts';
-import type { FeedItem } from '../../protocol/session-events.ts';
+import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Dropped } from '../metrics.ts';
 import { FrameRateLimit } from '../request-limits.ts';
 import { whyForbidden } from './event-responses.ts';
@@ -128,7 +128,7 @@ export class Outbox {
   }
 
   /** Resolves when there is room for more. */
-  send(frame: ServerFrame | FeedItem | TerminalServerFrame): Promise<void> {
+  send(frame: ServerFrame | StreamItem | TerminalServerFrame): Promise<void> {
     return this.#send('seq' in frame ? eventText(frame) : JSON.stringify(frame));
   }
 
@@ -186,9 +186,9 @@ export class Heartbeat {
 }
 
 /** Events never change; those that nobody holds any more are forgotten here too. */
-const texts = new WeakMap<FeedItem, string>();
+const texts = new WeakMap<StreamItem, string>();
 
-function eventText(event: FeedItem): string {
+function eventText(event: StreamItem): string {
   const known = texts.get(event);
   if (known !== undefined) return known;
   const text = JSON.stringify(event);

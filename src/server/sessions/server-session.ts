@@ -3,7 +3,7 @@
 import type { FilesRoot } from '../../environments/files/session-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { HistoryEntry, KernelInfo } from '../../protocol/kernel-state.ts';
-import type { FeedItem, SessionEventBody } from '../../protocol/session-events.ts';
+import type { SessionEventBody, StreamItem } from '../../protocol/session-events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/session-info.ts';
 import type { SessionApi } from '../../session/api.ts';
 import { findWorkspace } from '../../session/data-folders.ts';
@@ -204,14 +204,14 @@ export class ServerSession {
    * The events after a number, then new ones as they come, each once. Ends after the end of `execution`, if given, and when
    * the session is deleted. A slow reader costs no memory: it reads from storage.
    */
-  events(options: contract.EventStreamOptions = {}): AsyncIterable<FeedItem> {
+  events(options: contract.EventStreamOptions = {}): AsyncIterable<StreamItem> {
     const { events: log } = this.#services.storage;
     return readEvents({ log, key: this.#lease.key, writer: this.#log, ended: () => this.#ending.why }, options);
   }
 
   /** The numbers of the last deleted event and of the newest event. */
-  async position(): Promise<{ floor: number; last: number }> {
-    return { floor: await this.#services.storage.events.floor(this.#lease.key), last: this.#log.state.last };
+  async position(): Promise<{ trimmedThrough: number; last: number }> {
+    return { trimmedThrough: await this.#services.storage.events.floor(this.#lease.key), last: this.#log.state.last };
   }
 
   async interrupt(): Promise<boolean> {

@@ -145,11 +145,11 @@ export class StoredTranscripts {
 export async function readConversationState(
   session: Pick<ServerSession, 'events' | 'position'>,
 ): Promise<Conversation> {
-  const { floor, last } = await session.position();
-  let [state, seq] = [emptyConversation, floor];
-  if (last <= floor) return { seq: last, state };
-  for await (const item of session.events({ after: floor })) {
-    if (item.type === 'floor') continue;
+  const { trimmedThrough, last } = await session.position();
+  let [state, seq] = [emptyConversation, trimmedThrough];
+  if (last <= trimmedThrough) return { seq: last, state };
+  for await (const item of session.events({ after: trimmedThrough })) {
+    if (item.type === 'trimmed') continue;
     state = reduceLogged(state, item);
     seq = item.seq;
     if (seq >= last) break;

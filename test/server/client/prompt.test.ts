@@ -125,7 +125,7 @@ describe('session.prompt', () => {
     await turn.turn;
     const { last } = await session.eventPage({ after: Number.MAX_SAFE_INTEGER });
     await session.run('for n in range(10): display("x" * 20_000)');
-    await vi.waitUntil(async () => (await session.eventPage()).floor > last, { timeout: 30_000 });
+    await vi.waitUntil(async () => (await session.eventPage()).trimmedThrough > last, { timeout: 30_000 });
     const seen: unknown[] = [];
     for await (const event of turn) seen.push(event);
     expect(seen).toEqual([]);

@@ -70,23 +70,23 @@ describe.each(KINDS)('%s', (kind) => {
 
   it('are all there for a client, with a session and without one', async () => {
     expect((await session[kind].list()).map((one: Thing) => one.name)).toEqual(NAMES);
-    expect((await client.things())[kind].map((one: Thing) => one.name)).toEqual(NAMES);
-    expect((await client.things(kind))[kind].map((one: Thing) => one.name)).toEqual(NAMES);
+    expect((await client.namespaces())[kind].map((one: Thing) => one.name)).toEqual(NAMES);
+    expect((await client.namespaces(kind))[kind].map((one: Thing) => one.name)).toEqual(NAMES);
   });
 });
 
 it('all things at once are a page of each; to go on takes a kind', async () => {
-  const { json } = await daemon.call<{ next: object; tools: Thing[] }>('GET /v1/things');
+  const { json } = await daemon.call<{ next: object; tools: Thing[] }>('GET /v1/namespaces');
   expect(json.next).toEqual({ tools: name(999), skills: name(999), artifacts: name(999) });
   expect(json.tools).toHaveLength(1000);
-  const wrong = await daemon.call<{ error: { code: string } }>('GET /v1/things?after=x');
+  const wrong = await daemon.call<{ error: { code: string } }>('GET /v1/namespaces?after=x');
   expect(wrong.json.error.code).toBe('INVALID_REQUEST');
 });
 
 it('code finds all artifacts, and what a session has just kept is told without it', async () => {
   expect((await session.run('[one["name"] for one in artifacts.list()]')).value).toEqual(NAMES);
   await session.run('skills.create("zz_new", "async def run(): pass"); artifacts.save("zz_new", 1)');
-  const { skills, artifacts } = await client.things();
+  const { skills, artifacts } = await client.namespaces();
   expect([skills.at(-1)?.name, artifacts.at(-1)?.name]).toEqual(['zz_new', 'zz_new']);
 });
 

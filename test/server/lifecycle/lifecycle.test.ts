@@ -172,18 +172,23 @@ describe('cella serve', () => {
     const headers = { authorization: `Bearer ${token}` };
     const at = `/v1/sessions/${session.id}`;
     const kept = await session.eventPage();
-    expect(kept.floor).toBeGreaterThan(5);
-    const { floor } = kept;
+    expect(kept.trimmedThrough).toBeGreaterThan(5);
+    const { trimmedThrough } = kept;
     const page = (await (await fetch(`${url}${at}/events?limit=2`, { headers })).json()) as typeof kept;
-    expect(page.floor).toBe(floor);
-    expect(page.events.map((item) => ('seq' in item ? item.seq : item))[0]).toEqual({ type: 'floor', floor });
+    expect(page.trimmedThrough).toBe(trimmedThrough);
+    expect(page.events.map((item) => ('seq' in item ? item.seq : item))[0]).toEqual({
+      type: 'trimmed',
+      throughSeq: trimmedThrough,
+    });
     const stop = new AbortController();
     const feed = await fetch(`${url}${at}/events`, {
       headers: { ...headers, accept: 'application/x-ndjson' },
       signal: stop.signal,
     });
     const first = await feed.body?.getReader().read();
-    expect(new TextDecoder().decode(first?.value)).toMatch(new RegExp(`^{"type":"floor","floor":${floor}}\n`));
+    expect(new TextDecoder().decode(first?.value)).toMatch(
+      new RegExp(`^{"type":"trimmed","throughSeq":${trimmedThrough}}\n`),
+    );
     stop.abort();
     const socket = new WebSocket(`${url.replace('http', 'ws')}${at}/ws?after=0`, { headers });
     const frames: string[] = [];
@@ -191,11 +196,11 @@ describe('cella serve', () => {
     for await (const [frame] of on(socket, 'message')) if (frames.push(String(frame)) === 2) break;
     socket.terminate();
     expect(frames.map((text) => JSON.parse(text))).toMatchObject([
-      { type: 'hello', floor },
-      { type: 'floor', floor },
+      { type: 'hello', trimmedThrough },
+      { type: 'trimmed', throughSeq: trimmedThrough },
     ]);
     for await (const item of session.events({ after: 0 })) {
-      expect(item).toEqual({ type: 'floor', floor });
+      expect(item).toEqual({ type: 'trimmed', throughSeq: trimmedThrough });
       break;
     }
   });

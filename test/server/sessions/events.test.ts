@@ -262,7 +262,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(events.filter(({ type }) => type === 'result')).toHaveLength(5);
   });
 
-  test('retention trims by size and by age, tells the floor, and never while code runs', async () => {
+  test('retention trims by size and by age, tells what is gone, and never while code runs', async () => {
     const retention = { maxBytes: 20_000, maxAgeMs: 0, maxFileBytes: 4000 };
     const opened = await openHosted(await newPlace(kind), {}, { retention, sweepEveryMs: 20 });
     const hosted = await opened.host.open(opened.hosted.id);
@@ -272,27 +272,27 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     const order: string[] = [];
     const trimmed = hosted.applyRetention().then(() => order.push('trimmed'));
     const ended = running.outcome.then(() => order.push('ended'));
-    expect((await hosted.position()).floor).toBe(0);
+    expect((await hosted.position()).trimmedThrough).toBe(0);
     await hosted.answerInput(id, '');
     await Promise.all([trimmed, ended]);
     expect(order).toEqual(['ended', 'trimmed']);
     await until(
-      async () => (await hosted.position()).floor,
-      (floor) => floor > 0,
+      async () => (await hosted.position()).trimmedThrough,
+      (trimmedThrough) => trimmedThrough > 0,
     );
     await execute(hosted, "print('after')");
-    const { floor } = await hosted.position();
+    const { trimmedThrough } = await hosted.position();
     const stop = new AbortController();
     const items: unknown[] = [];
     for await (const item of hosted.events({ signal: stop.signal })) {
       items.push(item);
       if (item.type === 'stdout' && item.text === 'after\n') break;
     }
-    expect(items[0]).toMatchObject({ type: 'floor', floor: expect.any(Number) });
-    expect(floor).toBeGreaterThan(0);
-    expect(floor).toBeLessThanOrEqual(last + 10);
+    expect(items[0]).toMatchObject({ type: 'trimmed', throughSeq: expect.any(Number) });
+    expect(trimmedThrough).toBeGreaterThan(0);
+    expect(trimmedThrough).toBeLessThanOrEqual(last + 10);
     const seqs = items.slice(1).map((item) => (item as SessionEvent).seq);
-    expect(seqs).toEqual(upTo(seqs.at(-1) ?? 0, (items[0] as { floor: number }).floor + 1));
+    expect(seqs).toEqual(upTo(seqs.at(-1) ?? 0, (items[0] as { throughSeq: number }).throughSeq + 1));
   });
 
   test('retention by age takes all that is old, and numbers go on', async () => {
@@ -304,8 +304,8 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     await execute(hosted, '1');
     const { last } = await hosted.position();
     await until(
-      async () => (await hosted.position()).floor,
-      (floor) => floor >= last,
+      async () => (await hosted.position()).trimmedThrough,
+      (trimmedThrough) => trimmedThrough >= last,
     );
     expect((await execute(hosted, '2')).firstSeq).toBeGreaterThan(last);
     expect((await host.metrics()).executions).toMatchObject({ ok: 2 });

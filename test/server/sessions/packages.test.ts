@@ -50,7 +50,7 @@ describe('packages over the API', { timeout: 120_000 }, () => {
     expect((await told())[0]).toMatch(/^Installing .*no-such-thing/);
     const failures = (await told()).filter((text) => text.startsWith('no-such-thing could not be installed'));
     expect(failures).toHaveLength(1);
-    expect((await client.agents()).map(({ agentKey }) => agentKey)).toEqual(
+    expect((await client.kernels()).map(({ agentKey }) => agentKey)).toEqual(
       expect.arrayContaining(['one', 'other', 'prepared']),
     );
   });

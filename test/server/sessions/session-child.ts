@@ -19,7 +19,7 @@ function tell(line: object): void {
 async function watch(hosted: ServerSession): Promise<void> {
   const { last } = await hosted.position();
   for await (const item of hosted.events({ after: last })) {
-    if (item.type !== 'floor') tell({ seen: [hosted.id, item.seq, item.type] });
+    if (item.type !== 'trimmed') tell({ seen: [hosted.id, item.seq, item.type] });
   }
 }
 

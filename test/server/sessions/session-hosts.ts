@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
-import type { FeedItem, SessionEvent } from '../../../src/protocol/session-events.ts';
+import type { SessionEvent, StreamItem } from '../../../src/protocol/session-events.ts';
 import type { NewSession } from '../../../src/protocol/session-info.ts';
 import type { ServerSession } from '../../../src/server/sessions/server-session.ts';
 import { SessionManager } from '../../../src/server/sessions/session-manager.ts';
@@ -81,8 +81,8 @@ export async function logged(hosted: ServerSession, after = 0): Promise<SessionE
   return events;
 }
 
-export function isEvent(item: FeedItem): item is SessionEvent {
-  return item.type !== 'floor';
+export function isEvent(item: StreamItem): item is SessionEvent {
+  return item.type !== 'trimmed';
 }
 
 /** The first that comes of a type. */
@@ -91,7 +91,7 @@ export async function next<T extends SessionEvent['type']>(
   type: T,
   after = 0,
 ): Promise<Extract<SessionEvent, { type: T }>> {
-  const is = (item: FeedItem): item is Extract<SessionEvent, { type: T }> => item.type === type;
+  const is = (item: StreamItem): item is Extract<SessionEvent, { type: T }> => item.type === type;
   for await (const item of hosted.events({ after })) if (is(item)) return item;
   throw new Error(`the session ended before any ${type}`);
 }
@@ -101,8 +101,8 @@ export const upTo = (last: number, from = 1) => Array.from({ length: last - from
 export const textOf = (events: readonly SessionEvent[], type: 'stdout' | 'stderr' = 'stdout') =>
   events.map((event) => (event.type === type ? event.text : '')).join('');
 
-export async function collect(items: AsyncIterable<FeedItem>): Promise<FeedItem[]> {
-  const all: FeedItem[] = [];
+export async function collect(items: AsyncIterable<StreamItem>): Promise<StreamItem[]> {
+  const all: StreamItem[] = [];
   for await (const item of items) all.push(item);
   return all;
 }

@@ -174,7 +174,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     // Of many that come together, while it may be closed again, none is refused.
     for (let round = 0; round < 5; round += 1) {
       const opened = await Promise.all(upTo(5).map(() => host.open(hosted.id)));
-      for (const one of opened) expect(await one.position()).toMatchObject({ floor: 0 });
+      for (const one of opened) expect(await one.position()).toMatchObject({ trimmedThrough: 0 });
       await expect.poll(isHeld).toBe(false);
     }
     const again = await host.open(hosted.id);

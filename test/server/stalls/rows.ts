@@ -122,7 +122,7 @@ export function stallSuite(sizes: Sizes): void {
       await ask(`DELETE /v1/sessions/${id}`, { status: 204 });
     });
     row('waking a kernel under a quota', () => ask(`POST ${session('spare', '/execute')}`, { body: { code: '1' } }));
-    row('listing agents', () => ask('GET /v1/agents'));
+    row('listing agents', () => ask('GET /v1/kernels'));
     row('tokens', async () => {
       await ask('GET /v1/tokens');
       const { info } = await server.json<{ info: { id: string } }>('POST /v1/tokens', state.ann, { name: 'one' });
@@ -169,7 +169,7 @@ export function stallSuite(sizes: Sizes): void {
         await Promise.all([0, 1, 2, 3].map((more) => each(at + more)));
       }
     });
-    row('listing them', () => ask('GET /v1/agents', admin()));
+    row('listing them', () => ask('GET /v1/kernels', admin()));
     row('metrics', () => ask('GET /metrics', admin()));
   });
 
@@ -216,7 +216,7 @@ export function stallSuite(sizes: Sizes): void {
       expect(await server.json(path, state.ann, { code })).toMatchObject({ status: 'ok' });
     });
     row('listing artifacts', () => ask(`GET ${session('spare', '/artifacts')}`));
-    row('everything at once', () => ask('GET /v1/things'));
+    row('everything at once', () => ask('GET /v1/namespaces'));
     row('a folder with many files', () => ask(`GET ${session('files', '/files')}`));
   });
 }

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
-import type { FeedItem, SessionEvent } from '../../../src/protocol/session-events.ts';
+import type { SessionEvent, StreamItem } from '../../../src/protocol/session-events.ts';
 import type { SessionInfo } from '../../../src/protocol/session-info.ts';
 import { scratchFolder } from '../kernels/session.ts';
 import { RedisServer } from './redis.ts';
@@ -140,7 +140,7 @@ export class Server {
 
   /** All there is in the log. */
   async events(session: string): Promise<SessionEvent[]> {
-    const { json } = await this.call<{ events: FeedItem[] }>(`GET /v1/sessions/${session}/events?limit=10000`);
-    return json.events.filter((item): item is SessionEvent => item.type !== 'floor');
+    const { json } = await this.call<{ events: StreamItem[] }>(`GET /v1/sessions/${session}/events?limit=10000`);
+    return json.events.filter((item): item is SessionEvent => item.type !== 'trimmed');
   }
 }

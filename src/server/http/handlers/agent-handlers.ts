@@ -121,7 +121,7 @@ export function permissionHandlers({ host }: ServerContext): Handlers<typeof per
       const { permissions } = await host.open(info.id);
       if (body.decision !== 'abstain') return await permissions.decide(principal.userId, permission, body);
       const found = await permissions.get(permission);
-      permissions.abstain(permission, body.attendant);
+      permissions.abstain(permission, body.responder);
       return found;
     },
 

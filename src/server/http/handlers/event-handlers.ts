@@ -3,7 +3,7 @@
 import type { eventRoutes } from '../../../protocol/api/execution-routes.ts';
 import type { RouteAudit } from '../../../protocol/api/route.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import type { FeedItem } from '../../../protocol/session-events.ts';
+import type { StreamItem } from '../../../protocol/session-events.ts';
 import { matchesFilter } from '../../events/event-stream.ts';
 import type { ServerSession } from '../../sessions/server-session.ts';
 import { downloadResponse } from '../bodies.ts';
@@ -51,8 +51,8 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
         void requestAudit.settled(context, entry, { session: info.id }, outcome);
       upgrade.accept = (socket) => {
         const left = service.followers.enter(principal, 'websocket');
-        const attends = permissions === 'answer';
-        new SessionSocket(socket, { service, session, principal, after, attends, reauthorize, audit, left, log });
+        const responds = permissions === 'answer';
+        new SessionSocket(socket, { service, session, principal, after, responds, reauthorize, audit, left, log });
       };
     },
 
@@ -70,10 +70,10 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
 
 /** What there is now. A page that is full, or for which enough was looked at, says where to go on: `next`, up to `last`. */
 async function eventPage(session: ServerSession, { after, limit, execution, turn }: EventPageOptions) {
-  const { floor, last } = await session.position();
-  const events: FeedItem[] = [];
-  let next = Math.max(after, floor);
-  if (next >= last) return { events, floor, last, next: Math.max(after, Math.min(next, last)) };
+  const { trimmedThrough, last } = await session.position();
+  const events: StreamItem[] = [];
+  let next = Math.max(after, trimmedThrough);
+  if (next >= last) return { events, trimmedThrough, last, next: Math.max(after, Math.min(next, last)) };
   const from = next;
   const over = new AbortController();
   let characters = 0;
@@ -92,7 +92,7 @@ async function eventPage(session: ServerSession, { after, limit, execution, turn
     if (full || next >= Math.min(last, from + MOST_LOOKED_AT)) break;
   }
   over.abort();
-  return { events, floor, last, next };
+  return { events, trimmedThrough, last, next };
 }
 
 interface EventPageOptions {

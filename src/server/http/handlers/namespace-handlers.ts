@@ -8,7 +8,7 @@ import type {
   toolRoutes,
 } from '../../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import { ArtifactFacts, type ThingKind } from '../../../protocol/namespace-models.ts';
+import { ArtifactFacts, type NamespaceName } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { DepsApi, NamespacesApi } from '../../../session/api.ts';
@@ -197,10 +197,10 @@ function checkUnlocked({ settings }: SessionInfo): void {
 /** All that a user has, or one kind of it: a page of each. */
 async function contentsOf(
   { tools, skills, artifacts, deps }: NamespacesApi,
-  only: ThingKind | undefined,
+  only: NamespaceName | undefined,
   page: NamespacePage,
 ) {
-  const wants = (kind: ThingKind) => only === undefined || only === kind;
+  const wants = (kind: NamespaceName) => only === undefined || only === kind;
   const [ofTools, ofSkills, ofArtifacts] = [
     pageOf(wants('tools') ? (await tools.list()).toSorted(byName) : [], page),
     pageOf(wants('skills') ? await skills.list() : [], page),

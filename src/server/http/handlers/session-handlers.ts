@@ -35,7 +35,7 @@ export function sessionHandlers({ host, access, kernels, config }: ServerContext
     },
 
     listKernels: async ({ principal }) => {
-      return { agents: await host.kernels(principal.userId) };
+      return { kernels: await host.kernels(principal.userId) };
     },
 
     getSession: async ({ info }) => info,
