@@ -174,12 +174,12 @@ function registerAgentMetrics(registry: Registry): (told: AgentMetrics) => void 
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
   const counter = (name: string, help: string) => new Counter({ name, help, registers });
-  const live = gauge('cella_agents_live', 'Executors of coding agents that live now.');
-  const starting = gauge('cella_agents_starting', 'Of those, the ones that are not there yet.');
-  const busy = gauge('cella_agents_busy', 'Of those, the ones that have a turn.');
-  const waiting = gauge('cella_agents_waiting', 'Turns that wait until an executor is free.');
-  const started = counter('cella_agents_started_total', 'Executors that began.');
-  const failures = counter('cella_agent_failures_total', 'Executors that ended without being asked to.');
+  const live = gauge('cella_agents_live', 'Live runners of coding agents.');
+  const starting = gauge('cella_agents_starting', 'Runners that are starting.');
+  const busy = gauge('cella_agents_busy', 'Runners with a turn.');
+  const waiting = gauge('cella_agents_waiting', 'Turns that wait for a free runner.');
+  const started = counter('cella_agents_started_total', 'Runners that were started.');
+  const failures = counter('cella_agent_failures_total', 'Runners that ended unexpectedly.');
   const calls = counter('cella_model_calls_total', 'Calls of models through the gateway.');
   const cost = counter('cella_model_usd_total', 'What those have cost, where prices are known.');
   const tokens = new Counter({

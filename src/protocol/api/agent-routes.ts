@@ -79,7 +79,7 @@ export const agentRoutes = {
 
   warmAgent: route('POST /v1/sessions/{id}/agents/{agent}/warm', 'Agents', {
     auth: session('use'),
-    summary: 'Tell that a prompt is about to come: its executor is started ahead, where there is room for one',
+    summary: 'Start a runner ahead of a prompt, if there is room for one',
     params: z.object({ id: SessionId, agent: AgentName }),
     response: z.object({
       /** Whether there is one, or one is being started. */
