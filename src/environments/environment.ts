@@ -77,7 +77,7 @@ export interface Environment extends AsyncDisposable {
   getBasePaths(): BasePaths;
   handle(): EnvironmentHandle;
   exec(argv: readonly string[], options?: ExecOptions): Promise<Process>;
-  /** `NOT_FOUND` where there is none; an empty file is empty. */
+  /** Rejects with `NOT_FOUND` if there is no such file. */
   readFile(path: string): Promise<string>;
   readBytes(path: string): Promise<Uint8Array>;
   writeFile(path: string, content: string | Uint8Array): Promise<void>;
@@ -87,7 +87,7 @@ export interface Environment extends AsyncDisposable {
   /** Resolves when it watches: of what changes after that, nothing is missed. Ends with the signal or the loop. */
   watch(path: string, options?: { readonly signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
   isRunning(): Promise<boolean>;
-  /** Undefined while it runs, else how it ended. One that was found again by its handle begins anew with `exec`. */
+  /** Undefined while it runs, else how it ended. An environment that was attached by its handle starts with the first `exec`. */
   poll(): Promise<{ readonly reason: string } | undefined>;
   /** Ends all that runs in it; its files stay. */
   terminate(): Promise<void>;

@@ -7,7 +7,7 @@ import { CellaError } from '../protocol/errors.ts';
 import type { Command, CommandResult } from '../protocol/process.ts';
 import type { KernelHost, RunningProgram } from './kernel-host.ts';
 
-/** All that a program has written can be read at once when it has ended; a pipe that is open longer is somebody else's. */
+/** After the exit of a program its output can be read at once; a pipe that is open longer is held by another process. */
 const DRAIN_TIMEOUT_MS = 1000;
 
 export async function runToEnd(
@@ -36,7 +36,7 @@ async function finish(link: RunningProgram, command: Command, timedOut: () => bo
     collect(link.stderr, command.outputLimitBytes),
   ]);
   const exit = await link.exited;
-  // The program may have given its output to a process that lives on, and keeps it open.
+  // The program may have left a process that holds its output open.
   const cancel = timeoutAfterIo(DRAIN_TIMEOUT_MS, () => {
     link.stdout.close();
     link.stderr.close();

@@ -136,7 +136,7 @@ export function holdsPackagesOnly(folder: string): boolean {
   return !wide.some((path) => `${path}/`.startsWith(`${folder.replace(/\/+$/, '')}/`));
 }
 
-/** Why a program that was run by `runProgram` failed, in one line: its own last words where it has said any. */
+/** Why a program failed that `runProgram` ran, in one line: the last line of its stderr, if it wrote one. */
 export function describeRunFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { stderr, killed, signal } = error as { stderr?: unknown; killed?: unknown; signal?: unknown };

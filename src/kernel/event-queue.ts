@@ -18,11 +18,11 @@ export interface EventSink<T> {
   dropWhenFull(): void;
   /** Bytes that the reader missed. */
   readonly lost: number;
-  /** Whether the reader has left: nobody will see what comes. */
+  /** Whether the reader has left. */
   readonly abandoned: boolean;
-  /** Told when a slow reader has made room again. */
+  /** Called when a slow reader has made room again. */
   onRoom: () => void;
-  /** Told what a reader had not read when it left. */
+  /** Called with what a reader had not read when it left. */
   onUnread: (items: readonly T[]) => void;
 }
 
@@ -53,7 +53,7 @@ export class EventListener<T> implements EventSink<T> {
     if (item !== undefined) this.#listen(item);
   }
 
-  /** Told by the execution's result. */
+  /** Reported in the execution's result. */
   fail(): void {}
 
   dropWhenFull(): void {}

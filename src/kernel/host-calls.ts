@@ -44,7 +44,7 @@ export class HostCalls {
   readonly #running: CallRunner;
   /** By the number of its call: what the prompt of each takes. */
   readonly #prompts = new Map<number, number>();
-  /** Host calls that ask somebody right now. */
+  /** Host calls that wait for a person. */
   #asking = 0;
 
   constructor(options: HostCallsOptions) {
@@ -107,7 +107,7 @@ export class HostCalls {
     }
   }
 
-  /** A thread may still wait in input(), and nobody hears of it any more. */
+  /** A thread may still wait in input(), which no reader sees any more. */
   cellEnded(): void {
     this.#inputs.replyAll({ error: 'the cell ended before input() was answered' });
   }
@@ -219,7 +219,7 @@ interface HostCallContext {
   whileAsking<T>(work: () => Promise<T>): Promise<T>;
 }
 
-/** Carries out what the code of one kernel asks for. What it throws is told to the code. */
+/** Carries out the calls of one kernel. The code gets the errors that it throws. */
 export interface CallHandler {
   call(method: string, params: PyValue, context: HostCallContext): Promise<PyValue>;
   /** The kernel is gone: nothing that it has opened is needed any more. */
@@ -238,7 +238,7 @@ interface CallRunnerHooks {
   /** Resolves when the kernel has taken it, or is gone. */
   reply(id: number, payload: Buffer, reckoned: number): Promise<void>;
   progress(method: string, text: string): void;
-  /** Whether somebody is being asked right now. */
+  /** Whether it waits for a person. */
   asking(begins: boolean): void;
 }
 
@@ -280,14 +280,14 @@ export class CallRunner {
     const work = async () => {
       if (!this.#running.has(id)) return;
       const reply = await this.#perform(method, params, controller.signal);
-      // A kernel that is dead hears nothing any more.
+      // A dead kernel gets no reply.
       if (this.#running.delete(id)) await this.#events.reply(id, reply, reckoned);
     };
     if (LARGE_REPLY_METHODS.has(method)) this.#bulky = this.#bulky.then(work);
     else void work();
   }
 
-  /** The code no longer waits. It hears of the end all the same, so that the number is free again. */
+  /** The code no longer waits. The call is still replied to, so that its number is free again. */
   cancel(id: number): void {
     this.#running.get(id)?.abort(new CellaError('ABORTED', 'The code no longer waits for this call.'));
   }

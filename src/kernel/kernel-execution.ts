@@ -18,7 +18,7 @@ import type { ResultPayload } from '../protocol/kernel-payloads.ts';
 import type { EventSink } from './event-queue.ts';
 import { KernelBudget, MOST_STREAM_BYTES } from './kernel-budget.ts';
 
-/** What a result keeps of displays: with more, whoever writes it down or sends it would hold everybody up. */
+/** What a result keeps of displays: storing or sending more would block the event loop. */
 const MOST_DISPLAYS = 1000;
 
 export interface ExecutionSettings {
@@ -35,9 +35,9 @@ export class KernelExecution {
   readonly code: string;
   readonly settings: ExecutionSettings;
   readonly events: EventSink<ExecutionEvent>;
-  /** Told when it is over, before anybody who waits for it hears; without a result where it never began. */
+  /** Called when it is over, before `result` settles; without a result if it never started. */
   onEnd: (result?: ResultEvent) => void = () => {};
-  /** What must be done before anybody hears how it went; it may add to the result. */
+  /** Runs before `result` settles, and may add to the result. */
   settle: ((result: ResultEvent) => Promise<ResultEvent>) | undefined;
   /** Why the code was asked to stop, once it was. */
   stopped: StopReason | undefined;
@@ -104,7 +104,7 @@ export class KernelExecution {
     return this.#settled.promise;
   }
 
-  /** It never began: no kernel could be had for it, or nobody wants it any more. */
+  /** It never started: there was no kernel for it, or it was cancelled. */
   abandon(error: Error): void {
     this.onEnd();
     this.events.fail(error);

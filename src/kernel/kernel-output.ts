@@ -35,7 +35,7 @@ export class KernelOutput {
     this.#stderr = new OutputStream(link.stderr, (text, owner) => deliver('stderr', text, owner), onChange);
   }
 
-  /** Nothing is delivered before it: until then nobody knows how the kernel tags output. */
+  /** Nothing is delivered before it: the tag is not known before. */
   open(tag?: Uint8Array): void {
     this.#stdout.open(tag);
     this.#stderr.open(tag);
@@ -302,7 +302,7 @@ export function nextSign(
   let at = bytes.indexOf(SIGN_FIRST_BYTE);
   while (at >= 0) {
     const second = bytes[at + 1];
-    // Bytes that only begin like a sign are told by the second one: there may be many of them.
+    // The second byte rules out most bytes that only begin like a sign.
     if (second === undefined || second === marker?.[1] || second === tag?.[1]) {
       const sign = signAt(bytes, at, marker, tag);
       if (sign) return sign;

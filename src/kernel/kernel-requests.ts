@@ -199,7 +199,7 @@ class KernelRequest<T> {
       this.#settled.resolve(this.#settings.parse(payload));
     } catch (error) {
       this.#settled.reject(error);
-      // A kernel that answers in the wrong shape is cut off; what an answer says is the asker's to hear.
+      // A kernel that answers in the wrong shape is cut off. Any other error is the caller's.
       if (error instanceof FrameError) throw error;
     }
   }

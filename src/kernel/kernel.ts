@@ -48,7 +48,7 @@ const DRAIN_TIMEOUT_MS = 1000;
 /** What an item of a display is reckoned to take. */
 const ITEM_COST = 64;
 
-/** What a kernel is told when it begins. */
+/** How the host uses a kernel. */
 export interface KernelOptions {
   /** Takes what the code shows while no cell runs. */
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;

@@ -38,7 +38,7 @@ export function termTree(pid: number, mark: ProcessTag): void {
   for (const member of treeMembers(pid, mark, true)) sendSignal(member, 'SIGTERM');
 }
 
-/** Ends all that has a variable of that value, or is in a group of that prefix, whoever has started it. */
+/** Ends all that has a variable of that value, or is in a group of that prefix, whichever process started it. */
 export function killTagged(name: string, value: string): void {
   killAllFound(() =>
     processes()
@@ -112,7 +112,7 @@ export function canMakeGroups(): boolean {
     accessSync(own, constants.W_OK);
     return true;
   } catch {
-    return false; // the system's own, which nobody but root changes
+    return false; // the system's own, which only root changes
   }
 }
 
@@ -140,7 +140,7 @@ export function enterGroup(pid: number, mark: string): Disposable {
   return { [Symbol.dispose]: dispose };
 }
 
-/** Takes away those that a process which is gone has left, once nobody is in them. */
+/** Removes the empty groups of processes that have ended. */
 export function removeGroups(prefix: string): void {
   const own = ownGroup();
   if (own === undefined) return;
@@ -184,7 +184,7 @@ function removeGroup(group: string): void {
   try {
     rmdirSync(group);
   } catch {
-    // Somebody in it is about to end: an empty group costs nothing.
+    // A process in it is about to end; an empty group costs nothing.
   }
 }
 

@@ -39,7 +39,7 @@ export function limitsToSpec(limits: Limits): EnvironmentSpec['limits'] {
 
 // Calls of a few microseconds each on local files: going through the thread pool would cost more than they do.
 
-/** `refused`: the path was resolved before. If a link stands in it by now, somebody has put it there. */
+/** `refused`: the path was resolved before. A link in it was put there since. */
 type FolderLinks = 'followed' | 'refused';
 
 /** A folder that is named by a caller: it must exist, be a folder, and show nothing that it must not. */

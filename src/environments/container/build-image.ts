@@ -108,13 +108,13 @@ export interface BaseOptions {
   readonly version: string;
   /** Where what the base says of itself is kept. */
   readonly dataDir: string;
-  /** A word for this process: what it leaves behind where it is killed is removed by whoever comes next. */
+  /** The identity of this process: if it is killed, the next one removes what it left behind. */
   readonly owner: string;
   readonly onProgress?: (text: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Files that do not compile are no harm: nobody can import them. What is compiled already stays as it is. */
+/** Files that do not compile are no harm: no code can import them. What is compiled already stays as it is. */
 const COMPILE = `
 import compileall, os, re, sys, sysconfig
 folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}

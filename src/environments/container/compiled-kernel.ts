@@ -9,12 +9,12 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { ImageProbeAnswer } from './image-python.ts';
 
 const STAGING_PREFIX = '.new-';
-/** A folder that is half made for so long has nobody who makes it. */
+/** A staging folder that is older than this was left by a process that has ended. */
 const ABANDONED_AFTER_MS = 3_600_000;
-/** One that nobody has begun a kernel from for so long can be made again. */
+/** A copy that was not used for this long is removed; it can be made again. */
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 
-/** A folder below `parent` that is nobody's, with the sources in `kernel`; everybody may read them. */
+/** A new staging folder below `parent`, with the sources in `kernel`, readable for all users. */
 export async function stageSources(parent: string, { files }: KernelSources): Promise<string> {
   await mkdir(parent, { recursive: true, mode: 0o700 });
   await removeAbandoned(parent);
@@ -57,7 +57,7 @@ async function put(path: string, data: Buffer): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, data, { mode: 0o644 });
   await chmod(path, 0o644);
-  // The same in every copy, whoever makes it.
+  // The same in every copy.
   await utimes(path, 0, 0);
 }
 

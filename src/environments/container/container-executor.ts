@@ -37,7 +37,7 @@ export class ContainerExecutor implements Executor {
   readonly capabilities = ALL_CAPABILITIES;
   readonly #config: ContainerConfig;
   readonly #owner: Owner;
-  /** Where the doors of this process are. */
+  /** The connection folders of this process. */
   readonly #folder: string;
   readonly spares = new SparePool(async () => {
     const defaults = await this.#live();
@@ -46,7 +46,7 @@ export class ContainerExecutor implements Executor {
   /** Numbers of containers that are in use, or about to be made. */
   readonly #inUse = new Set<string>([ASKING]);
   readonly #transports = new Set<ContainerTransport>();
-  /** Where it is taken away, whoever comes next looks for the engine again, and for what may have been left there. */
+  /** Reset after a failure: the next open looks for the engine again, and for containers that were left. */
   #defaults: Promise<ContainerDefaults> | undefined;
   #made = 0;
   #closed = false;

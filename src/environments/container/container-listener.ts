@@ -1,8 +1,8 @@
 /**
  * The socket by which a container reaches the host, in a folder that is mounted read-only into the container.
  *
- * A connection begins with a word that the host has chosen at random and takes once. Whoever does not say one is sent
- * away; nothing else that it says is read.
+ * A connection begins with a random token that the host accepts once. A connection without one is closed, and nothing else
+ * is read from it.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -63,7 +63,7 @@ export class ContainerListener {
     return { token, connection };
   }
 
-  /** Takes the name away: only who holds the socket already can still knock. */
+  /** Removes the name: only a process that holds the socket already can still connect. */
   hide(): void {
     unlinkSync(join(this.#folder, SOCKET_NAME));
   }
@@ -88,7 +88,7 @@ export class ContainerListener {
       if (said === null) return;
       const met = this.#take(said);
       if (!met) return void socket.destroy();
-      // An error still closes it until whoever has waited for it listens.
+      // An error still closes it until its new owner listens.
       socket.off('readable', listen).off('close', leave);
       leave();
       met.resolve(socket);

@@ -92,7 +92,7 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
   };
 }
 
-/** A user's own Podman gives root's number to whoever runs it, and here it is to be the same inside as outside. */
+/** Rootless Podman maps its user to root inside; the user must have the same number inside as outside. */
 function userNamespace({ name, rootless }: ContainerSpec['engine']): { UsernsMode?: string } {
   return name === 'podman' && rootless ? { UsernsMode: 'keep-id' } : {};
 }
@@ -112,7 +112,7 @@ export function checkMounts(spec: EnvironmentSpec): void {
   for (const folder of spec.readable) checkMountMode(folder, spec, READ_BITS, 'read');
 }
 
-/** The host has resolved the path: if a link stands in it by now, somebody has put it there, and an engine would follow. */
+/** The path was resolved before: a link in it was put there since, and an engine would follow it. */
 function checkMountPath({ path, at }: Mount): void {
   // What has another name inside is Cella's own, where no code gets at what is above it.
   if (at !== undefined || (existsSync(path) && realpathSync.native(path) === path)) return;
@@ -128,7 +128,7 @@ export function outermost(folders: readonly Mount[]): Mount[] {
 }
 
 function checkMountMode({ path, owner }: Mount, { uid, gid }: EnvironmentSpec, wanted: number, verb: string): void {
-  // Without an owner it is the container's own, or was looked at by whoever named it.
+  // Without an owner it is the container's own, or was checked before.
   if (!owner) return;
   const { mode } = statSync(path);
   const shift = owner[0] === uid ? 6 : owner[1] === gid ? 3 : 0;
@@ -141,7 +141,7 @@ function checkMountMode({ path, owner }: Mount, { uid, gid }: EnvironmentSpec, w
 /** Where Podman puts scratch space without a limit by itself, if the root is read-only. */
 const SCRATCH_OF_PODMAN = ['/run', '/tmp', '/var/tmp'];
 
-/** Empty places that nobody can write to instead. `taken` are those where something else is mounted. */
+/** Empty, read-only mounts in their place. `taken` are those where something else is mounted. */
 export function closedVolumes(
   { name }: Pick<EngineIdentity, 'name'>,
   volumes: readonly string[],

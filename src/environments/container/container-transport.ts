@@ -37,7 +37,7 @@ const END_TIMEOUT_MS = 5000;
 const START_TIMEOUT_MS = 3_600_000;
 /** Nothing but what people see of a session depends on it. */
 const INSPECT_TIMEOUT_MS = 5000;
-/** Whoever closes a session does not wait longer for an engine to tidy up. */
+/** Closing a session waits no longer than this for the engine to clean up. */
 const REMOVAL_TIMEOUT_MS = 2000;
 /** Between the end of something inside and its connection, which was made before. */
 const LATE_CONNECTION_MS = 5000;
@@ -143,7 +143,7 @@ export class ContainerTransport implements SupervisorTransport {
     const policy = { uid, gid, home, cwd, limits, folders: named, proxy: port };
     supervisor.send(FrameType.open, 0, encodeHostPayload('openContainer', { policy }));
     undo.defer(() => supervisor.close());
-    // Whoever made the image may have written a pid 1 that says nothing more.
+    // The image may have a pid 1 that sends nothing more.
     await raceAbort(supervisor.firstFrame, deadline, () => notReady(defaults.startTimeoutMs, deadline.reason));
     undo.move();
     stop.abort();
@@ -167,7 +167,7 @@ export class ContainerTransport implements SupervisorTransport {
     } catch (cause) {
       stdout.close();
       stderr.close();
-      // Where it is held still it would go on to wait for a kernel that nobody wants any more.
+      // A paused container would otherwise keep waiting for a kernel that is not wanted any more.
       if (late.aborted) void this.close();
       const why = late.aborted ? `was not there after ${this.#startTimeoutMs / 1000} s` : 'ended before it was there';
       throw new CellaError('CONTAINER_FAILED', `A kernel in a container ${why}.`, { cause });
@@ -176,7 +176,7 @@ export class ContainerTransport implements SupervisorTransport {
     }
   }
 
-  /** Whoever made the image may have written a pid 1 that speaks, and never says that it is ready. */
+  /** The image may have a pid 1 that answers, and never reports that it is ready. */
   async awaitAnswer<T>(answer: Promise<T>): Promise<T> {
     return await withTimeout(answer, this.#startTimeoutMs, () => {
       void this.close();
@@ -192,7 +192,7 @@ export class ContainerTransport implements SupervisorTransport {
       if (OOMKilled) return { outOfMemory: true, signal: 'SIGKILL' };
       return { signal: 'SIGKILL', environmentEnded: `its container has ended with code ${ExitCode}` };
     } catch {
-      // Removed by somebody, held still, or the engine does not answer: it ends now, if it has not.
+      // It was removed or paused, or the engine does not answer: it is ended now.
       await this.close();
       return { signal: 'SIGKILL', environmentEnded: 'its container has ended' };
     }
@@ -242,7 +242,7 @@ function withLateConnection(signal: AbortSignal): AbortSignal {
 async function pidOf(container: Container): Promise<number> {
   const told = container.state().then(
     ({ Pid }) => Pid,
-    () => 0, // whoever starts it meets the reason
+    () => 0, // the start reports the reason
   );
   return await Promise.race([told, delay(INSPECT_TIMEOUT_MS, 0, { ref: false })]);
 }
@@ -292,12 +292,12 @@ class FifoPool {
     this.#folder = folder;
   }
 
-  /** A pair with our ends open: whoever opens the others does not wait. */
+  /** A pair with our ends open, so that opening the other ends does not block. */
   async take(): Promise<FifoPair> {
     if (this.#ready.length === 0) await this.fill();
     const number = this.#ready.shift();
     if (number === undefined) throw new CellaError('CONTAINER_FAILED', 'There is no pipe for the output of a kernel.');
-    // Whoever takes the last of them meets what stands in the way of more.
+    // A failure is reported when the last pair is taken.
     if (this.#ready.length < FEW) this.fill().catch(() => {});
     const [out, err] = fifoNames(number);
     const opened: PipeSource[] = [];

@@ -12,7 +12,7 @@ import type { ProcessState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { ask, call, type Engine, isGone, reasonOf } from './engine.ts';
 
-/** An engine that hangs must not make others wait for a container that nobody needs. */
+/** An engine that hangs must not hold up others for a container that is not needed any more. */
 const REMOVE_TIMEOUT_MS = 10_000;
 const INSPECT_TIMEOUT_MS = 10_000;
 /** On a machine that makes many containers at once, also one that is well takes seconds to answer. */
@@ -117,7 +117,7 @@ export interface ThrowawayRun {
   readonly labels: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Told when it has ended, before it goes. */
+  /** Called when it has ended, before it is removed. */
   readonly finished?: (container: Docker.Container) => Promise<void>;
 }
 
@@ -154,7 +154,7 @@ export async function runThrowaway(engine: Engine, once: ThrowawayRun): Promise<
     if (error instanceof CellaError && isExecProblem(error)) return { kind: 'absent', reason: reasonOf(error.cause) };
     throw error;
   } finally {
-    // An engine waits for whoever listens before it lets go of a container.
+    // An engine removes a container only after its listeners have disconnected.
     hangUp();
     await new Container(engine, container.id).remove();
   }
@@ -164,7 +164,7 @@ export function imageUnusable(name: string, why: string): CellaError {
   return new CellaError('IMAGE_UNUSABLE', `The image ${name} cannot be used: ${why}.`, { details: { image: name } });
 }
 
-/** Whether the program is not there, or is none that can be run. */
+/** Whether the program does not exist or cannot be run. */
 function isExecProblem(error: CellaError): boolean {
   if (error.code !== 'CONTAINER_FAILED') return false;
   return /executable file|no such file|not found|exec format|permission denied/i.test(error.message);
@@ -186,7 +186,7 @@ function collectOutput(docker: Docker, stream: NodeJS.ReadableStream): Promise<C
   errors.setEncoding('utf8').on('data', keep('errors'));
   stream.on('end', () => setImmediate(() => heard.resolve(parts)));
   stream.on('error', heard.reject);
-  heard.promise.catch(() => {}); // whoever waits for it is told
+  heard.promise.catch(() => {}); // the caller gets the rejection
   return heard.promise;
 }
 
@@ -260,7 +260,7 @@ export async function removeOrphans(
   await Promise.all(left.map(({ Id }) => new Container(engine, Id).remove()));
 }
 
-/** The folders of doors, one for each process. Gives those of others that may live. */
+/** Removes the connection folders of dead processes. Returns those of other processes that may be alive. */
 export async function removeOrphanFolders(parent: string, owner: Owner): Promise<string[]> {
   const others = (await readdir(parent)).filter((name) => name !== owner.self);
   const dead = others.filter((name) => owner.stateOf(name) === 'dead');

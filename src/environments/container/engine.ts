@@ -175,7 +175,7 @@ export function imageNotFound(image: string, cause?: unknown): CellaError {
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }
 
-/** One line, in the words of whoever failed. */
+/** The message of an error, in one line. */
 export function reasonOf(error: unknown): string {
   const problem = connectionProblem(error);
   if (problem !== undefined) return problem;

@@ -48,7 +48,7 @@ export async function removeImage(engine: Engine, name: string): Promise<ListedI
   const images = await listImages(engine);
   const image = images.find((one) => [name, `${name}:local`].includes(one.name));
   if (!image) {
-    // Whether there is another of that name: whoever wants to remove one is not told how to fetch it.
+    // Is there another image of that name? The error of a removal does not say how to pull one.
     await findImage(engine, name).catch((error: unknown) => {
       throw isNotFound(error) ? unlisted(name, error) : error;
     });

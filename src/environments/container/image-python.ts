@@ -62,7 +62,7 @@ const knownImages = new MemoizedByKey<string, ImageFacts>();
 /** Folders that containers of this process may have before them. */
 const usedCopies = new Set<string>();
 
-/** Removes what no image or no Cella of today has use for. Nobody else may be about to use it. */
+/** Removes copies for images or versions of Cella that are not used any more. No other process may use the folder. */
 export async function forgetUnused(dataDir: string): Promise<void> {
   await removeUnused(cacheIn(dataDir), usedCopies);
 }
@@ -155,7 +155,7 @@ async function keepFacts(
 /** Undefined where there is nothing, or nothing whole; that is taken away. */
 async function readKeptFacts(place: string): Promise<z.output<typeof KeptFacts> | undefined> {
   const text = await readFile(join(place, FACTS), 'utf8').catch(() => undefined);
-  // Another process may put a whole one there at any time, so that only what was read can be told to be broken.
+  // Another process may put a complete one there at any time, so only what was read counts as broken.
   if (text === undefined) return undefined;
   const kept = KeptFacts.safeParse(parseJson(text)).data;
   if (!kept) await rm(place, { recursive: true, force: true });
@@ -184,7 +184,7 @@ export interface ImageProbe extends Pick<ThrowawayRun, 'image' | 'name' | 'label
 
 export const LibC = z.object({ name: z.enum(['glibc', 'musl']), version: z.tuple([z.int(), z.int().max(999)]) });
 
-/** Whoever made the image may have written anything. */
+/** The image may have written anything. */
 const ProbeAnswer = z.object({
   version: z.tuple([z.int(), z.int(), z.int()]),
   executable: z.string().startsWith('/').max(4096),

@@ -97,7 +97,7 @@ export abstract class EnvironmentFiles {
     const changes = watchTree({ files: openFiles(at.root), path: at.path, share: processWatches, whose, signal: end });
     // The first that it says is that it watches.
     await changes.next();
-    // Also where nobody ever asks for the next.
+    // Also if the reader never asks for the next.
     end.addEventListener('abort', () => void changes.return(undefined).catch(() => {}), { once: true }); // it ends either way
     return {
       [Symbol.asyncIterator]: () => {
@@ -195,7 +195,7 @@ interface FileLocation {
   readonly path: string;
 }
 
-/** `path`: absolute as the environment sees it, or relative to the workspace. Links are looked at by whoever opens it. */
+/** `path`: absolute as the environment sees it, or relative to the workspace. Links are checked when it is opened. */
 function locateFile(folders: EnvironmentFolders, roots: EnvironmentRoots, path: string): FileLocation {
   const at = folderOf(folders, path);
   return { root: at.folder === folders.workspace ? roots.workspace : roots.home, path: at.parts.join('/') };

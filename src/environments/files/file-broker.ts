@@ -108,7 +108,7 @@ export class FileBroker {
     this.#child = child;
     this.#stdin = stdin;
     this.#onEnd = onEnd;
-    // It keeps no process alive that has nothing else to do: whoever waits for an answer has a timer.
+    // It does not keep the process alive: requests that wait for an answer have a timer.
     for (const one of [child, stdin, stdout]) if ('unref' in one && typeof one.unref === 'function') one.unref();
     stdin.on('error', (error) => this.#end(error));
     child.on('error', (error) => this.#end(error));
@@ -300,7 +300,7 @@ export class Brokers {
   #leave(started: Promise<FileBroker>): void {
     if (this.#current !== started) return;
     this.#current = undefined;
-    started.then((broker) => this.#bound(broker)).catch(() => {}); // whoever has asked is told why it has not started
+    started.then((broker) => this.#bound(broker)).catch(() => {}); // the request that started it gets the error
   }
 
   /** An upload takes as long as its sender likes. Where requests are stuck again and again, the oldest ones are cut. */

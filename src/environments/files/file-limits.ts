@@ -32,7 +32,7 @@ export async function takeTurn(whose: string): Promise<() => void> {
     await wait(line);
   } else line.running++;
   return () => {
-    // Whoever is next takes the place as it is.
+    // The next one takes over this turn.
     const next = line.waiting.shift();
     if (next) return next();
     line.running--;

@@ -4,10 +4,10 @@ import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 const MOST_PARTS = 64;
-/** Of an error: what leads out of the workspace is told to the operator. */
+/** In the details of an error: a path that leads out of the workspace is reported to the operator. */
 const leadsOut = { details: { refused: 'path' } } as const;
 
-/** Failures of the disk or of the machine, by what the system calls them. Nobody's request is at fault. */
+/** Failures of the disk or of the machine, by what the system calls them. The request is not at fault. */
 const diskFailures: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
   EDQUOT: 'the disk quota is used up',
@@ -65,7 +65,7 @@ export function folderReplaced(what: string, cause?: unknown): CellaError {
   });
 }
 
-/** What the operating system said, in words for whoever asked. */
+/** An error of the operating system, in words for the caller. */
 export function toFileError(path: string, error: unknown): unknown {
   if (error instanceof CellaError) return error;
   const code = systemCode(error);

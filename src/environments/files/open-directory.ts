@@ -73,7 +73,7 @@ export class OpenDirectory implements AsyncDisposable {
   }
 
   /**
-   * What is made belongs to whoever owns the folder: a server that runs as root works for other users. It has the mode
+   * What is made belongs to the owner of the folder: a server that runs as root works for other users. It has the mode
    * that code of a kernel would give it, whatever the umask of the server is: not every user of a folder owns it.
    */
   async adopt(file: FileHandle, mode: number): Promise<void> {
@@ -131,7 +131,7 @@ export class NameBudget {
   }
 }
 
-/** Each step begins at the root; what somebody changes meanwhile is noticed when the path is opened. */
+/** Each step begins at the root; what changes meanwhile is noticed when the path is opened. */
 export async function resolveLinks(
   root: OpenDirectory,
   path: string,

@@ -192,7 +192,7 @@ async function isRemoved(folder: OpenDirectory, name: Buffer, isFolder: boolean)
     );
   }
   await unlink(path).catch((error) => {
-    if (!isGone(error)) throw error; // somebody else was faster
+    if (!isGone(error)) throw error; // removed by another process meanwhile
   });
   return true;
 }

@@ -37,7 +37,7 @@ export interface Listing {
   readonly cut: boolean;
 }
 
-/** A file that is not in its place yet: nobody sees it before `commit`. */
+/** A file that becomes visible with `commit`. */
 export interface NewFile {
   readonly file: FileHandle;
   commit(): Promise<SessionFileInfo>;

@@ -7,7 +7,7 @@ import type { FileChange } from '../../protocol/workspace-models.ts';
 import { isAbsence, missing, partsOf, toFileError } from './file-paths.ts';
 import type { Files, SessionFileInfo } from './session-files.ts';
 
-/** What follows closely is told together. */
+/** Changes within this time are reported together. */
 const GATHER_MS = 50;
 /** After too much, nothing is listened to for a while, and for longer where it goes on. */
 const REST_MS = 500;
@@ -56,7 +56,7 @@ export async function* watchTree({ files, path, share, whose, signal }: WatchOpt
         tree.rest();
         await sleep(restMs, signal);
         restMs = Math.min(restMs * 2, LONGEST_REST_MS);
-        // Told when it is watched again: whoever lists after it misses nothing.
+        // Reported when it is watched again: a client that lists its files then misses nothing.
         await tree.begin();
         yield { type: 'overflow', reason: 'events' };
         if (tree.cut) yield { type: 'overflow', reason: 'folders' };
@@ -249,7 +249,7 @@ class FolderWatches {
     try {
       const watcher = watch(`/proc/self/fd/${folder.fd}/.`, { persistent: false }, (event, name) => {
         this.#share.count();
-        // What happens to the folder itself is told by the one that it is in.
+        // The watch of the parent folder reports what happens to the folder itself.
         if (name !== null && name !== '.') this.#listener.happened(joinPath(path, name), toHow[event]);
       });
       watcher.on('error', () => this.#listener.lost());
@@ -340,5 +340,5 @@ export class WatchBudget {
   }
 }
 
-/** That of this process: it has one queue, whoever watches. */
+/** The one of this process: the system has one queue for all watches of a process. */
 export const processWatches = new WatchBudget();

@@ -35,7 +35,7 @@ export class WorkspaceFiles {
     });
   }
 
-  /** The bytes from `start` on. Whoever reads them to the end, or stops, closes the file. */
+  /** The bytes from `start` on. The file is closed when they are read to the end, or reading stops. */
   read(path: string, start = 0): Promise<{ info: SessionFileInfo; chunks: AsyncIterable<Uint8Array> }> {
     return withFileErrors(path, async () => {
       const { info, file } = await this.files.read(checkedPath(path));

@@ -10,7 +10,7 @@ interface UnsentFrame {
   readonly sent: () => void;
 }
 
-/** What passes through, for whoever keeps the worker. */
+/** Told of every frame in both directions. */
 interface FrameObserver {
   sent(type: number, id: number): void;
   received(frame: Frame): void;
@@ -115,7 +115,7 @@ const sharedBuffer = Buffer.allocUnsafe(1 << 18);
 
 export class SharedMemorySource implements ByteSource {
   readonly #pipe: RingBuffer;
-  /** Told when there is room for more. */
+  /** Called when there is room for more. */
   readonly #taken: () => void;
   #onChunk: ((chunk: Buffer) => boolean) | undefined;
   #onEnd: (() => void) | undefined;
@@ -146,7 +146,7 @@ export class SharedMemorySource implements ByteSource {
     this.#reading = false;
   }
 
-  /** Nothing more will be written: what is there is read, then the end is told. */
+  /** Nothing more will be written: reads what is there, then reports the end. */
   end(): void {
     this.#ended = true;
     this.take();

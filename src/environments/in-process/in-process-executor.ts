@@ -104,7 +104,7 @@ export class PyodideHost implements PrestartableHost {
   readonly failure = undefined;
   readonly capabilities = IN_PROCESS_CAPABILITIES;
   #listener: KernelHostListener | undefined;
-  /** There is none but the host's own. */
+  /** It runs in the host's process. */
   readonly pid = 0;
   #task: HostTask;
   readonly #onClosed: () => void;

@@ -89,7 +89,7 @@ export class MemoryImageCache {
     this.#folder = join(dataDir, 'cache', 'pyodide');
   }
 
-  /** undefined where there is none, or one that was not written to its end or has been changed since. */
+  /** Undefined if there is none, or if it is incomplete or was changed. */
   async take(key: string): Promise<Buffer | undefined> {
     const path = this.#path(key);
     const file = await readFile(path).catch(() => undefined);
@@ -102,7 +102,7 @@ export class MemoryImageCache {
     return body;
   }
 
-  /** Whole or not at all, whoever else writes the same one. */
+  /** Atomic, even if another process writes the same one. */
   async put(key: string, body: Uint8Array): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const path = this.#path(key);
@@ -116,7 +116,7 @@ export class MemoryImageCache {
     await this.#clear(path);
   }
 
-  /** Those that nobody has used for the longest time go: of other versions, most of all. */
+  /** Removes the least recently used ones. */
   async #clear(latest: string): Promise<void> {
     const others = (await readdir(this.#folder)).filter((name) => name.endsWith(FILE_ENDING));
     const used = await Promise.all(others.map((name) => lastUse(join(this.#folder, name))));

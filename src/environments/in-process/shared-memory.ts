@@ -16,11 +16,11 @@ type RingBufferName = keyof typeof PIPE_BYTES;
 const Field = {
   /** The worker sleeps on it; it grows whenever the host has done something. */
   wake: 0,
-  /** Whether the host has been told that there is something to see, and has not looked yet. */
+  /** Whether the host was notified and has not looked yet. */
   told: 1,
   /** The same for output, which the host lets gather for a moment. */
   toldOfOutput: 9,
-  /** The execution that an interrupt is meant for, and the one that has heard its own. */
+  /** The execution that an interrupt is for, and the one that has seen its interrupt. */
   target: 2,
   heard: 3,
   /** The number of the signal that waits to be seen by Python: its lowest byte. */

@@ -51,7 +51,7 @@ export class TextProgram {
     return this.#alive;
   }
 
-  /** One at a time. One that was late is to be ended by whoever asked. */
+  /** One at a time. If the answer is late, the caller ends the program. */
   ask(text: string, timeoutMs: number): Promise<TextAnswer> {
     this.#worker.postMessage(text);
     return this.#answer(timeoutMs);

@@ -43,7 +43,7 @@ export function startWorker(task: object): Worker {
   return new Worker(packageFile(WORKER_ENTRY), {
     workerData: task,
     env: kept === undefined ? {} : { NODE_COMPILE_CACHE: dirname(kept) },
-    // What Pyodide says of its own end is told by the worker.
+    // The worker reports what Pyodide writes about its own end.
     stdout: true,
     stderr: true,
     argv: [],
@@ -264,7 +264,7 @@ export class PyodideWorker {
 
 const SIGINT = 2;
 const SIGALRM = 14;
-/** One that came while Python did not look, or before its execution began, is not heard: it is rung again. */
+/** A signal that comes before its execution has started, or while Python does not check, is lost, so it is sent again. */
 const RESEND_MS = 10;
 
 class SignalSender {

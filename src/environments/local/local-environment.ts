@@ -190,7 +190,7 @@ function outputOf(pipe: Readable | null, exited: Promise<ProcessExit>): Readable
     pipe.on('data', (chunk: Buffer) => {
       seen += chunk.length;
     });
-    // A reader that is slow is waited for; a pipe that is silent and open is somebody else's by now.
+    // Waits for a slow reader. A pipe that is silent and still open is held by another process.
     const look = setInterval(() => {
       if (seen === before && !output.writableNeedDrain) pipe.destroy();
       before = seen;

@@ -107,7 +107,7 @@ export class ForkTemplate {
     return this.#alive;
   }
 
-  /** It makes no more sandboxes. Those that live in it go on, and it ends with the last of them. */
+  /** Makes no more sandboxes. Existing ones go on, and the template ends with the last of them. */
   retire(): void {
     this.#alive = false;
     if (this.#users === 0) void this.close();

@@ -32,7 +32,7 @@ export class FrameSocket extends BufferedFrameConnection {
     return new Promise((resolve) => this.#socket.write(encodeFrame(type, id, payload), () => resolve()));
   }
 
-  /** Whether somebody is at the other end. */
+  /** Whether the connection was accepted. */
   get connected(): Promise<boolean> {
     return this.#connected.promise;
   }

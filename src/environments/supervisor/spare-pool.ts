@@ -143,7 +143,7 @@ export class CurrentProcessor {
       this.#file ??= openSync('/proc/thread-self/stat', 'r');
       return parseProcessor(this.#line.subarray(0, readSync(this.#file, this.#line, 0, LINE_BYTES, 0)));
     } catch {
-      // No Linux, or no /proc: nobody needs to know.
+      // Not Linux, or no /proc: spares then wake up on any processor.
       return -1;
     }
   }
@@ -154,7 +154,7 @@ export class CurrentProcessor {
   }
 }
 
-/** Without making a text of it: somebody waits for this. */
+/** Parses bytes, not a string: a session waits for this. */
 function parseProcessor(line: Buffer): number {
   let at = line.lastIndexOf(CLOSING) + 2;
   for (let fields = 0; fields < FIELDS_BEFORE; at++) {

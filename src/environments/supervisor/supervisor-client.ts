@@ -276,7 +276,7 @@ export class SupervisorClient implements PrestartableHost {
     }
   }
 
-  /** Kills the environment if it can never start a kernel again and none lives in it. */
+  /** Kills the environment if it can never start a kernel again and has none. */
   #killIfUnusable(): void {
     if (this.#transport.unusable && this.#exits.size === 0) void this.#end();
   }
@@ -359,7 +359,7 @@ function stdinOver(control: FrameConnection): ByteSink {
   };
 }
 
-/** A kernel that lives on for so long after it was killed will not be killed alone. More than pid 1 gives any program. */
+/** If a killed kernel is still there after this, the whole environment is killed. Longer than pid 1 gives any program. */
 const KILL_TIMEOUT_MS = 20_000;
 
 export interface PauseCheck {

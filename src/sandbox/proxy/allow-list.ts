@@ -74,7 +74,7 @@ function normalizedAddress(address: string): string | undefined {
 export type ResolveName = (name: string) => Promise<readonly string[]>;
 
 export interface LookupLimits {
-  /** At a time, also of those that nobody waits for any more. */
+  /** At a time, including those whose caller has gone. */
   readonly lookups: number;
   /** How many may wait for others. */
   readonly waiting: number;
@@ -128,7 +128,7 @@ export class BoundedResolver {
     }
   }
 
-  /** Whoever has waited longest takes the place over. */
+  /** The one that has waited longest is next. */
   #leave(): void {
     const [next] = this.#waiting;
     if (!next) {
@@ -154,7 +154,7 @@ export class DenialLog {
   #since = 0;
   #untold = 0;
 
-  /** What is to be told of this one; undefined where it is only counted. */
+  /** What to report of this attempt; undefined if it is only counted. */
   note({ host, port, reason }: DeniedAttempt, nowMs = performance.now()): DeniedAttempt | undefined {
     const name = printableHost(host);
     const key = `${name} ${port} ${reason}`;

@@ -42,7 +42,7 @@ export function otherHost(
   return named?.host.text === host.text && named.port === port ? undefined : 'its Host header names another host';
 }
 
-/** `socket` is connected to the target. Whoever hangs up ends both. */
+/** `socket` is connected to the target. When one side closes, both end. */
 export function forward(
   request: IncomingMessage,
   response: ServerResponse,

@@ -6,7 +6,7 @@ import type { ProxyPort } from '../../protocol/host-payloads.ts';
 import { PROXY_SOCKET } from '../mount-points.ts';
 import type { NetworkProxy } from './proxy.ts';
 
-/** The usual one of proxies. In a network of its own nobody else has it. */
+/** The usual port of a proxy. It is free: the sandbox has a network of its own. */
 const PROXY_PORT = 3128;
 
 /** Makes `folder` for its socket. Undefined if the policy is no list of hosts. */

@@ -1,4 +1,4 @@
-/** The proxy's own responses, in plain words for whoever reads the error of a program that was refused. */
+/** The proxy's own responses, in plain words: they show up in the errors of programs that were refused. */
 
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';

@@ -58,7 +58,7 @@ const LIMITS: ProxyLimits = {
 const KEEP_ALIVE_MS = 5000;
 
 export class NetworkProxy {
-  /** Told of attempts that the list does not allow. */
+  /** Called for attempts that the list does not allow. */
   onDenied: (attempt: DeniedAttempt) => void = () => {};
   readonly #list: AllowList;
   readonly #limits: ProxyLimits;
@@ -165,7 +165,7 @@ export class NetworkProxy {
     try {
       this.onDenied(attempt);
     } catch {
-      // The mistake of whoever listens ends no session of others: it is refused all the same.
+      // An error of the listener must not end other sessions. The attempt is refused anyway.
     }
   }
 
@@ -184,7 +184,7 @@ async function resolveHere(name: string): Promise<readonly string[]> {
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Undefined where none does, or where nobody waits any more. */
+/** Undefined if none does, or if the client has gone. */
 export async function connectFirst(
   addresses: readonly string[],
   port: number,

@@ -50,7 +50,7 @@ export class Devices {
     FS.close(stream);
   }
 
-  /** The host looks at everything when it is told; it is told once until it does. */
+  /** Notifies the host once, until it has looked at everything. */
   #tell(word: 'told' | 'toldOfOutput' = 'told'): void {
     if (this.#memory.swap(word, 1) === 0) this.#host.postMessage(null);
   }
@@ -100,7 +100,7 @@ export class Devices {
     return count;
   }
 
-  /** Read: the execution that an interrupt is meant for. Written: `h`, it was heard; `a` or `k` and a number: an alarm, an end. */
+  /** Reads: the execution that an interrupt is for. Writes: `h`, it was seen; `a` or `k` and a number: an alarm, an end. */
   #interrupts(): StreamOps {
     const sharedMemory = this.#memory;
     return {

@@ -25,7 +25,7 @@ export function mountFolders(
   }
 }
 
-/** The agent's own folder gets its name when its kernel becomes somebody's: every file is looked up by where it is then. */
+/** The agent's folder gets its path when a session takes the kernel, so every file is looked up by the path of that time. */
 function movable(path: string, movedTo: () => string | undefined): { readonly root: string } {
   let moved: string | undefined;
   return {

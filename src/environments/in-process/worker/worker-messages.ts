@@ -1,4 +1,4 @@
-/** What a worker is told when it starts, and the messages it sends beside the shared memory. */
+/** The tasks that a worker starts with, and the messages that it sends beside the shared memory. */
 
 import type { EnvironmentSpec } from '../../../protocol/environment-spec.ts';
 import type { CompiledCode } from './emscripten.ts';
