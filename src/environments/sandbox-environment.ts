@@ -96,7 +96,7 @@ export class SandboxEnvironment extends BaseEnvironment {
     const sandbox = await this.#sandbox();
     const env = { ...this.#env, ...options.env };
     const input = options.stdin === undefined ? {} : ({ stdin: 'open' } as const);
-    const link = await sandbox.command({ argv, env, cwd, ...input }).catch(async (error) => {
+    const link = await sandbox.exec({ argv, env, cwd, ...input }).catch(async (error) => {
       if (sandbox.failure) throw sandbox.failure;
       const end = await this.poll();
       throw end ? this.endedError(end.reason, error) : error;
@@ -214,7 +214,7 @@ interface EnvironmentSandbox {
   readonly alive: boolean;
   /** Why it could not be closed around its first process, if it could not: nothing has begun in it. */
   readonly failure?: Error | undefined;
-  command(program: ProgramSpec): Promise<RunningProgram>;
+  exec(program: ProgramSpec): Promise<RunningProgram>;
   close(): Promise<void>;
 }
 

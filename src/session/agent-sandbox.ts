@@ -35,7 +35,7 @@ export interface AgentSandbox extends AsyncDisposable {
   readonly alive: boolean;
   /** Why isolation failed. It may be known only after the sandbox was opened. */
   readonly failure: Error | undefined;
-  command(program: ProgramSpec): Promise<RunningProgram>;
+  exec(program: ProgramSpec): Promise<RunningProgram>;
   /** Ends everything that runs in it. */
   close(): Promise<void>;
 }
@@ -75,7 +75,7 @@ export async function openAgentSandbox(options: AgentSandboxOptions): Promise<Ag
       get failure() {
         return environment.failure;
       },
-      command: (program) => environment.exec(program),
+      exec: (program) => environment.exec(program),
       close,
       [Symbol.asyncDispose]: close,
     };

@@ -9,7 +9,7 @@ import { KernelLimit } from '../../protocol/kernel-limits.ts';
 import type { Engine, EngineIdentity } from './engine.ts';
 
 /** Where things of ours are inside. */
-export const CONTAINER_PATHS = { kernel: '/cella/kernel', listener: '/cella/door' } as const;
+export const CONTAINER_PATHS = { kernel: '/cella/kernel', listener: '/cella/connection' } as const;
 
 const SCRATCH = '/tmp';
 

@@ -1,4 +1,4 @@
-/** What an enclosure for a coding agent must do and withstand, whichever executor it is of. */
+/** What an sandbox for a coding agent must do and withstand, whichever executor it is of. */
 
 import { once } from 'node:events';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
@@ -45,15 +45,15 @@ const TEN_MB = 10_000_000;
 
 function programs(open: OpenHere): void {
   test('takes 10 MB on its input, and gives them back', async () => {
-    const enclosure = await open();
+    const sandbox = await open();
     const input = Buffer.alloc(TEN_MB, 'every byte of it, ').toString();
-    const { stdout, code } = await finish(enclosure, { argv: ['cat'] }, input);
+    const { stdout, code } = await finish(sandbox, { argv: ['cat'] }, input);
     expect(code).toBe(0);
     expect(stdout === input).toBe(true);
   });
 
   test('that does not read makes the host wait, and that reads no more does not', async () => {
-    const enclosure = await open();
+    const sandbox = await open();
     const late = `
 process.on('SIGTERM', () => {
   let count = 0;
@@ -61,19 +61,19 @@ process.on('SIGTERM', () => {
 });
 setInterval(() => {}, 1000);
 console.log('ready');`;
-    const link = await enclosure.command({ ...script(enclosure, late), env: {}, stdin: 'open' });
+    const link = await sandbox.exec({ ...script(sandbox, late), env: {}, stdin: 'open' });
     await said(link, 'ready');
     let taken = false;
     const written = link.stdin?.write(Buffer.alloc(TEN_MB)).then(() => {
       taken = true;
     });
     link.stdin?.end();
-    expect(await finish(enclosure, { argv: ['true'] })).toMatchObject({ code: 0 });
+    expect(await finish(sandbox, { argv: ['true'] })).toMatchObject({ code: 0 });
     expect(taken).toBe(false);
     link.kill({ graceMs: 30_000 });
     expect(await heard(link)).toMatchObject({ stdout: `ready\n${TEN_MB}\n`, code: 0 });
     await written;
-    const deaf = await enclosure.command({
+    const deaf = await sandbox.exec({
       argv: ['sh', '-c', 'exec <&-; echo deaf; exec sleep 1000'],
       env: {},
       stdin: 'open',
@@ -85,19 +85,19 @@ console.log('ready');`;
   });
 
   test('has its input closed where nobody feeds it, and begins where it is told', async () => {
-    const enclosure = await open();
-    const { paths } = enclosure;
-    expect(await finish(enclosure, { argv: ['sh', '-c', 'cat; pwd'] })).toMatchObject({
+    const sandbox = await open();
+    const { paths } = sandbox;
+    expect(await finish(sandbox, { argv: ['sh', '-c', 'cat; pwd'] })).toMatchObject({
       stdout: `${paths.workspace}\n`,
     });
-    expect(await finish(enclosure, { argv: ['pwd'], cwd: paths.home })).toMatchObject({ stdout: `${paths.home}\n` });
-    const nowhere = await finish(enclosure, { argv: ['pwd'], cwd: '/nowhere' });
+    expect(await finish(sandbox, { argv: ['pwd'], cwd: paths.home })).toMatchObject({ stdout: `${paths.home}\n` });
+    const nowhere = await finish(sandbox, { argv: ['pwd'], cwd: '/nowhere' });
     expect(nowhere).toMatchObject({ code: 127, problem: expect.stringContaining('No such file') });
   });
 
   test('finds Node, and cannot change what it is given', async () => {
-    const enclosure = await open({ gateway: await openGateway() });
-    const { app, node, runner, gateway } = enclosure.paths;
+    const sandbox = await open({ gateway: await openGateway() });
+    const { app, node, runner, gateway } = sandbox.paths;
     const code = `
 import { writeFileSync, rmSync } from 'node:fs';
 const refused = [];
@@ -106,27 +106,27 @@ for (const place of ['${node}', '${runner}', '${gateway}', '${app}', '/cella']) 
 attempt(() => rmSync('${gateway}/socket'));
 attempt(() => rmSync('${runner}/forward.mjs'));
 console.log(process.execPath, process.version, refused.length);`;
-    const { stdout } = await finish(enclosure, script(enclosure, code));
+    const { stdout } = await finish(sandbox, script(sandbox, code));
     expect(stdout).toBe(`${node}/node ${process.version} 7\n`);
   });
 
   test('that takes more memory than there is, is killed, and told as such; address space alone costs nothing', async () => {
-    const enclosure = await open({ session: { limits: { memoryMb: 192 } } });
+    const sandbox = await open({ session: { limits: { memoryMb: 192 } } });
     const reserved = 'new WebAssembly.Memory({ initial: 1, maximum: 65536 }); console.log("lives");';
-    expect(await finish(enclosure, script(enclosure, reserved))).toMatchObject({ stdout: 'lives\n', code: 0 });
+    expect(await finish(sandbox, script(sandbox, reserved))).toMatchObject({ stdout: 'lives\n', code: 0 });
     const greedy = 'const all = []; for (;;) all.push(Buffer.alloc(1 << 22, 1));';
-    expect(await finish(enclosure, script(enclosure, greedy))).toMatchObject({ signal: 'SIGKILL', outOfMemory: true });
-    expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', outOfMemory: false });
+    expect(await finish(sandbox, script(sandbox, greedy))).toMatchObject({ signal: 'SIGKILL', outOfMemory: true });
+    expect(await finish(sandbox, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', outOfMemory: false });
   });
 
   test('that uses up its processor time is ended, and one past the number of processes is not begun', async () => {
-    const enclosure = await open({ session: { limits: { cpuSeconds: 1, processes: 32 } } });
-    const python = (code: string) => finish(enclosure, { argv: ['python3', '-c', code] });
+    const sandbox = await open({ session: { limits: { cpuSeconds: 1, processes: 32 } } });
+    const python = (code: string) => finish(sandbox, { argv: ['python3', '-c', code] });
     expect(await python('while True: pass')).toMatchObject({ signal: 'SIGXCPU' });
     const { stdout } = await python(CROWD);
     expect(Number(stdout)).toBeGreaterThan(15);
     expect(Number(stdout)).toBeLessThan(32);
-    expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', code: 0 });
+    expect(await finish(sandbox, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', code: 0 });
   });
 }
 
@@ -155,51 +155,51 @@ setInterval(() => {}, 1000);`;
 const LIVING = 'set -- /proc/[0-9]*; echo $#';
 
 function endings(open: OpenHere): void {
-  const begin = async (enclosure: AgentSandbox, heed: string): Promise<RunningProgram> => {
-    const link = await enclosure.command({ ...script(enclosure, FAMILY(heed)), env: {} });
+  const begin = async (sandbox: AgentSandbox, heed: string): Promise<RunningProgram> => {
+    const link = await sandbox.exec({ ...script(sandbox, FAMILY(heed)), env: {} });
     await said(link, 'ready');
     return link;
   };
   /** Pid 1, whoever stands over the command that looks, and that. */
-  const living = async (enclosure: AgentSandbox) =>
-    Number((await finish(enclosure, { argv: ['sh', '-c', LIVING] })).stdout);
+  const living = async (sandbox: AgentSandbox) =>
+    Number((await finish(sandbox, { argv: ['sh', '-c', LIVING] })).stdout);
 
   test('with all that it started: at its word, after its time, or at once', async () => {
-    const enclosure = await open();
-    const alone = await living(enclosure);
-    const gentle = await begin(enclosure, 'process.exit(7);');
+    const sandbox = await open();
+    const alone = await living(sandbox);
+    const gentle = await begin(sandbox, 'process.exit(7);');
     gentle.kill({ graceMs: 60_000 });
     expect(await gentle.exited).toMatchObject({ code: 7 });
-    const stubborn = await begin(enclosure, '');
+    const stubborn = await begin(sandbox, '');
     stubborn.kill({ graceMs: 50 });
     expect(await stubborn.exited).toMatchObject({ signal: 'SIGKILL' });
-    const cut = await begin(enclosure, '');
+    const cut = await begin(sandbox, '');
     cut.kill();
     expect(await cut.exited).toMatchObject({ signal: 'SIGKILL' });
-    expect(await living(enclosure)).toBeLessThanOrEqual(alone);
+    expect(await living(sandbox)).toBeLessThanOrEqual(alone);
   });
 
   test('and leaves nothing, also where it has killed or stopped whoever stands over it', async () => {
-    const enclosure = await open();
-    const alone = await living(enclosure);
+    const sandbox = await open();
+    const alone = await living(sandbox);
     const orphan = 'trap "" TERM HUP; setsid sleep 1000 & kill -KILL $PPID; sleep 1000';
-    expect(await finish(enclosure, { argv: ['sh', '-c', orphan] })).toMatchObject({ signal: 'SIGKILL' });
-    const stopper = await enclosure.command({
+    expect(await finish(sandbox, { argv: ['sh', '-c', orphan] })).toMatchObject({ signal: 'SIGKILL' });
+    const stopper = await sandbox.exec({
       argv: ['sh', '-c', 'kill -STOP $PPID; echo ready; while :; do kill -STOP $PPID; done'],
       env: {},
     });
     await said(stopper, 'ready');
     stopper.kill();
     expect(await stopper.exited).toMatchObject({ signal: 'SIGKILL' });
-    expect(await living(enclosure)).toBeLessThanOrEqual(alone);
+    expect(await living(sandbox)).toBeLessThanOrEqual(alone);
   });
 
-  test('with its enclosure', async () => {
-    const enclosure = await open({});
-    const link = await begin(enclosure, '');
-    await enclosure.close();
+  test('with its sandbox', async () => {
+    const sandbox = await open({});
+    const link = await begin(sandbox, '');
+    await sandbox.close();
     expect(await link.exited).toMatchObject({ environmentEnded: expect.any(String) });
-    expect(enclosure.alive).toBe(false);
+    expect(sandbox.alive).toBe(false);
   });
 }
 
@@ -212,9 +212,9 @@ function host(open: OpenHere): void {
     const { port } = tcp.address() as AddressInfo;
     const addresses = Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address));
     const [gateway, anothers] = [await openGateway(), await openGateway()];
-    const enclosure = await open({ gateway });
+    const sandbox = await open({ gateway });
     const places = [
-      { path: `${enclosure.paths.gateway}/socket` },
+      { path: `${sandbox.paths.gateway}/socket` },
       { path: `${anothers}/socket` },
       { path: `${gateway}/socket` },
       ...addresses.map((address) => ({ host: address, port })),
@@ -225,8 +225,8 @@ import { networkInterfaces } from 'node:os';
 import { text } from 'node:stream/consumers';
 const tries = JSON.parse(process.argv[1]).map((place) => text(connect(place)).catch(() => 'refused'));
 console.log(JSON.stringify([Object.keys(networkInterfaces()), ...(await Promise.all(tries))]));`;
-    const { argv } = script(enclosure, code);
-    const { stdout } = await finish(enclosure, { argv: [...argv, JSON.stringify(places)] });
+    const { argv } = script(sandbox, code);
+    const { stdout } = await finish(sandbox, { argv: [...argv, JSON.stringify(places)] });
     const refused = places.slice(1).map(() => 'refused');
     expect(JSON.parse(stdout)).toEqual([['lo'], 'gateway', ...refused]);
   });
@@ -238,7 +238,7 @@ console.log(JSON.stringify([Object.keys(networkInterfaces()), ...(await Promise.
     const { port } = web.address() as AddressInfo;
     const denied: unknown[] = [];
     const session = { sandbox: { network: { allow: [`127.0.0.1:${port}`] } } };
-    const enclosure = await open({ session, onDenied: (attempt) => denied.push(attempt) });
+    const sandbox = await open({ session, onDenied: (attempt) => denied.push(attempt) });
     const code = `
 import os, urllib.error, urllib.request
 os.environ.pop('NO_PROXY', None), os.environ.pop('no_proxy', None)
@@ -247,7 +247,7 @@ for url in ('http://127.0.0.1:${port}/', 'http://other.example/'):
         print(urllib.request.urlopen(url, timeout=20).read().decode())
     except urllib.error.HTTPError as error:
         print(error.code)`;
-    expect(await finish(enclosure, { argv: ['python3', '-c', code] })).toMatchObject({ stdout: 'listed\n403\n' });
+    expect(await finish(sandbox, { argv: ['python3', '-c', code] })).toMatchObject({ stdout: 'listed\n403\n' });
     await expect
       .poll(() => denied, { timeout: 20_000 })
       .toMatchObject([{ host: 'other.example', port: 80, reason: 'not_listed' }]);
@@ -258,11 +258,11 @@ for url in ('http://127.0.0.1:${port}/', 'http://other.example/'):
     onTestFinished(() => {
       delete process.env.CELLA_TEST_SECRET;
     });
-    const enclosure = await open();
+    const sandbox = await open();
     const all = 'env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr "\\\\0" "\\\\n"';
-    const { stdout } = await finish(enclosure, { argv: ['sh', '-c', all], env: { ONLY: 'this one' } });
+    const { stdout } = await finish(sandbox, { argv: ['sh', '-c', all], env: { ONLY: 'this one' } });
     expect(stdout).toContain('ONLY=this one');
-    expect(stdout).toContain(`HOME=${enclosure.paths.home}`);
+    expect(stdout).toContain(`HOME=${sandbox.paths.home}`);
     expect(stdout).not.toContain('hush-hush');
   });
 }
@@ -274,18 +274,18 @@ function besideAKernel(openHere: OpenHere, settings: () => Promise<SessionOption
     const same = { ...(await settings()), dataDir, agentKey: 'both' };
     const gateway = await openGateway();
     const session = await open(same);
-    const enclosure = await openHere({ session: same, gateway });
+    const sandbox = await openHere({ session: same, gateway });
     const look = `
 import os
 open('from-kernel', 'w').write('kernel')
 [os.getuid(), os.path.exists('/cella/gateway'), os.path.exists('/cella/app'), os.path.exists('${gateway}')]`;
     const { value } = await session.run(look);
     expect(value).toEqual([expect.any(Number), false, false, false]);
-    const { stdout } = await finish(enclosure, {
+    const { stdout } = await finish(sandbox, {
       argv: ['sh', '-c', 'id -u; cat from-kernel; echo agent > from-agent'],
     });
     expect(stdout).toBe(`${Array.isArray(value) ? value[0] : value}\nkernel`);
-    expect(enclosure.onHost.workspace).toBe(session.cwd);
+    expect(sandbox.onHost.workspace).toBe(session.cwd);
     expect(await readFile(join(session.cwd, 'from-agent'), 'utf8')).toBe('agent\n');
     expect((await session.run("open('from-agent').read()")).value).toBe('agent\n');
     await writeFile(join(cwd, 'from-host'), 'host', { mode: 0o644 });

@@ -127,7 +127,7 @@ describe.skipIf(!canRunDocker)('code in a container', () => {
 import os
 status = dict(line.rstrip("\\n").split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
 written = []
-for folder in ("/", "/etc", "/usr", "/cella", "/cella/kernel", "/cella/door", "/packages", "/dev", "/sys", "/proc/sys", "/run", "/var", "/var/tmp", "/tmp", "/dev/shm", os.getcwd()):
+for folder in ("/", "/etc", "/usr", "/cella", "/cella/kernel", "/cella/connection", "/packages", "/dev", "/sys", "/proc/sys", "/run", "/var", "/var/tmp", "/tmp", "/dev/shm", os.getcwd()):
     try:
         open(folder + "/written", "w").close()
         written.append(folder)
@@ -153,11 +153,11 @@ for folder in ("/", "/etc", "/usr", "/cella", "/cella/kernel", "/cella/door", "/
     });
   });
 
-  test('finds no way to the host: no socket, no word, no descriptor, and pipes of nobody else', async () => {
+  test('finds no way to the host: no socket, no token, no descriptor, and pipes of nobody else', async () => {
     await using session = await openContainer();
     const { value } = await session.run(`
 import os, socket, stat
-door = "/cella/door"
+door = "/cella/connection"
 kinds = sorted({stat.S_IFMT(os.lstat(os.path.join(door, name)).st_mode) for name in os.listdir(door)})
 knocks = []
 for path in [door + "/host", *("/proc/1/fd/%d" % fd for fd in range(64))]:
@@ -173,7 +173,7 @@ def refused(work):
     except OSError:
         return True
 [kinds == [stat.S_IFIFO, stat.S_IFREG], knocks, refused(lambda: os.listdir("/proc/1/fd")), refused(lambda: open("/proc/1/mem", "rb")),
- refused(lambda: open("/proc/1/environ", "rb").read()), "word" in os.listdir(door)]`);
+ refused(lambda: open("/proc/1/environ", "rb").read()), "token" in os.listdir(door)]`);
     expect(value).toEqual([true, [], true, true, true, false]);
   });
 

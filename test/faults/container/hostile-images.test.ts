@@ -17,18 +17,18 @@ const DEFAULT = 'cella-python:local';
 /** Run by Python before the kernel's code, where there is a door. */
 const attacking = (code: string) => `
 import os, socket, struct, time
-DOOR = '/cella/door'
+FOLDER = '/cella/connection'
 def knock():
     host = socket.socket(socket.AF_UNIX)
-    host.connect(DOOR + '/host')
+    host.connect(FOLDER + '/host')
     return host
 def frame(kind, payload=b'', number=0):
     return struct.pack('<IBI', len(payload), ord(kind), number) + payload
 def enter():
     host = knock()
-    host.sendall(frame('j', open(DOOR + '/word', 'rb').read()))
+    host.sendall(frame('j', open(FOLDER + '/token', 'rb').read()))
     return host
-if os.path.exists(DOOR + '/word'):
+if os.path.exists(FOLDER + '/token'):
 ${code.trim().replaceAll(/^/gm, '    ')}
 `;
 
@@ -48,8 +48,8 @@ async function hostile(name: string, code: string): Promise<string> {
 
 describe('a pid 1 that', () => {
   test.each([
-    ['says its word and nothing more', 'silent', 'kept = enter()\ntime.sleep(1000)'],
-    ['says its word and ends', 'ending', 'kept = enter()\nos._exit(0)'],
+    ['sends its token and nothing more', 'silent', 'kept = enter()\ntime.sleep(1000)'],
+    ['sends its token and ends', 'ending', 'kept = enter()\nos._exit(0)'],
     ['breaks the protocol', 'garbage', 'kept = enter()\nkept.sendall(b"x" * 100)\ntime.sleep(1000)'],
     [
       'speaks, and never says that it is ready',

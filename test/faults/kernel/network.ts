@@ -196,7 +196,7 @@ def raw(text):
         return way.recv(4096).decode().split('\\r\\n')[0]
 def udp():
     socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('1.1.1.1', 53))
-sockets = glob.glob('/cella/network/*') + glob.glob('/cella/door/proxy')
+sockets = glob.glob('/cella/network/*') + glob.glob('/cella/connection/proxy')
 [len(sockets), attempt(lambda: os.unlink(sockets[0])), attempt(lambda: os.rename(sockets[0], sockets[0] + '2')), attempt(udp),
  attempt(lambda: socket.create_connection(('169.254.169.254', 80), 5)),
  attempt(lambda: socket.getaddrinfo('example.org', 80)),

@@ -1,4 +1,4 @@
-/** Enclosures for coding agents in tests: with Node, programs of the tests' own and a gateway, and closed after the test. */
+/** Sandboxes for coding agents in tests: with Node, programs of the tests' own and a gateway, and closed after the test. */
 
 import { createServer, type Server } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -41,13 +41,13 @@ export async function openAgent({
   const dataDir = session.dataDir ?? (await scratchFolder());
   // What an image says of itself is asked once a run.
   if (session.executor === 'container') shareCache(dataDir);
-  const enclosure = await openAgentSandbox({
+  const sandbox = await openAgentSandbox({
     session: { ...session, dataDir },
     folders: { node: node ?? dirname(process.execPath), runner: inside, programs, gateway },
     onDenied,
   });
-  if (!lasting) onTestFinished(() => enclosure.close());
-  return enclosure;
+  if (!lasting) onTestFinished(() => sandbox.close());
+  return sandbox;
 }
 
 /** A gateway whose socket leads to whatever `server` is. */
@@ -65,13 +65,9 @@ export type Finished = ProcessExit & {
 };
 
 /** Runs a program to its end, with this input. */
-export async function finish(
-  enclosure: AgentSandbox,
-  program: Partial<ProgramSpec>,
-  input?: string,
-): Promise<Finished> {
+export async function finish(sandbox: AgentSandbox, program: Partial<ProgramSpec>, input?: string): Promise<Finished> {
   const stdin = input === undefined ? {} : { stdin: 'open' as const };
-  const link = await enclosure.command({ argv: [], env: {}, ...program, ...stdin });
+  const link = await sandbox.exec({ argv: [], env: {}, ...program, ...stdin });
   if (input !== undefined) {
     void link.stdin?.write(Buffer.from(input));
     link.stdin?.end();
@@ -80,8 +76,8 @@ export async function finish(
 }
 
 /** A script for the Node inside. */
-export function script(enclosure: AgentSandbox, code: string): Pick<ProgramSpec, 'argv'> {
-  return { argv: [join(enclosure.paths.node, 'node'), '--input-type=module', '-e', code] };
+export function script(sandbox: AgentSandbox, code: string): Pick<ProgramSpec, 'argv'> {
+  return { argv: [join(sandbox.paths.node, 'node'), '--input-type=module', '-e', code] };
 }
 
 export async function heard(link: RunningProgram): Promise<Finished> {
