@@ -199,10 +199,10 @@ export function ensurePackageFolder(path: string): PackageFolderStat {
 
 /** Whether any package set was ever made there. */
 export function hasPackageSets(path: string, facts: PackageFolderStat): boolean {
-  const told = facts && [facts.dev, facts.ino, facts.mtimeMs, facts.ctimeMs].join(' ');
-  if (told !== undefined && knownEmpty.get(path) === told) return false;
+  const state = facts && [facts.dev, facts.ino, facts.mtimeMs, facts.ctimeMs].join(' ');
+  if (state !== undefined && knownEmpty.get(path) === state) return false;
   const found = readdirSync(path).length > 0;
-  if (!found && facts && told !== undefined && isStable(facts)) knownEmpty.set(path, told);
+  if (!found && facts && state !== undefined && isStable(facts)) knownEmpty.set(path, state);
   return found;
 }
 

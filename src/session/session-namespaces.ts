@@ -62,7 +62,7 @@ const REFUSALS: Partial<Record<ErrorCode, CodeRefusal['kind']>> = {
 export class SessionNamespaces implements NamespacesApi {
   readonly #options: SessionNamespacesOptions;
   readonly #ends = new AsyncDisposableStack();
-  readonly #openStorage = memoize(() => this.#borrowStorage());
+  readonly #openStorage = memoize(() => this.#acquireStorage());
   readonly #openTools = memoize(() => this.#makeTools());
   readonly #openSkills = memoize(() => this.#makeSkills());
   readonly #openArtifacts = memoize(() => this.#makeArtifacts());
@@ -179,7 +179,7 @@ export class SessionNamespaces implements NamespacesApi {
     if (kind) this.#options.onRefused?.({ kind, detail: name.slice(0, 100), code });
   }
 
-  async #borrowStorage(): Promise<Storage> {
+  async #acquireStorage(): Promise<Storage> {
     const { resource, release } = this.#options.acquireStorage();
     this.#keep(release);
     return await resource;

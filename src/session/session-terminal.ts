@@ -38,7 +38,7 @@ class LocalTerminal implements Terminal {
     this.#link = link;
     this.output = new TerminalBytes(link);
     this.exited = exitOf(link, name);
-    this.exited.catch(() => {}); // told to whoever asks
+    this.exited.catch(() => {}); // callers who await it get the error
   }
 
   write(data: Uint8Array | string): Promise<void> {

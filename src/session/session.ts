@@ -124,7 +124,7 @@ export class Session implements SessionApi {
   static async #openChecked(slots: KernelSlots, checked: CheckedOptions): Promise<Session> {
     const dataDir = dataFolder(checked.dataDir);
     const opening = StoredSession.open(checked, dataDir);
-    // Told below, where it is waited for.
+    // Awaited below.
     opening.catch(() => {});
     const sandboxConfig = await SandboxConfig.prepare(checked, dataDir).catch(async (error) => {
       // What was opened beside it must not keep the key.
@@ -374,7 +374,7 @@ export class Session implements SessionApi {
     return this.#background;
   }
 
-  /** Has a live kernel find the packages as they are configured now, whoever has changed them. */
+  /** Makes a live kernel use the packages as they are configured now. */
   async refreshPackages(): Promise<void> {
     this.#checkOpen();
     const folder = await this.#namespaces.currentPackages();
@@ -387,13 +387,13 @@ export class Session implements SessionApi {
     return this.#closing;
   }
 
-  /** Ends the kernel and saves nothing; what was saved before stays. For whoever has lost the agent to another. */
+  /** Ends the kernel and saves nothing; earlier saves stay. For a key that another process has taken over. */
   async abandon(): Promise<void> {
     this.#closing ??= this.#close({ keep: false });
     await this.#closing;
   }
 
-  /** `keepFiles`: for whoever removes them. */
+  /** `keepFiles`: the caller removes them. */
   async destroy({ keepFiles = false } = {}): Promise<void> {
     this.#closing ??= this.#close({ keep: false });
     await this.#closing;

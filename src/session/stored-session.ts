@@ -166,7 +166,7 @@ export class StoredSession {
     // Each record is complete: it includes what could not be written before.
     const written = this.#writing.catch(() => {});
     this.#writing = written.then(() => parts.storage.records.put(parts.agentKey, record));
-    // Told at the end, by `close`, where that was the last.
+    // `close` throws the error, if this was the last write.
     this.#writing.catch(() => {});
   }
 }

@@ -23,9 +23,9 @@ export async function* readEvents(
   { after = 0, execution, turn, signal }: EventStreamOptions,
 ): AsyncGenerator<StreamItem, void, undefined> {
   let wake: () => void = () => {};
-  const told = () => wake();
-  const leave = writer.listen(told);
-  using _ = onAbort(signal, told);
+  const onChange = () => wake();
+  const leave = writer.listen(onChange);
+  using _ = onAbort(signal, onChange);
   const wanted = (event: SessionEvent) => matchesFilter(event, { execution, turn });
   const over = (event: SessionEvent) =>
     (execution !== undefined && isExecutionEnd(event) && event.execution === execution) ||

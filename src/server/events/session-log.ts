@@ -56,11 +56,11 @@ export class SessionLog {
   }
 
   /** Calls back after each change. Returns the function that ends it. */
-  listen(told: () => void): () => void {
-    this.#readers.add(told);
+  listen(onChange: () => void): () => void {
+    this.#readers.add(onChange);
     this.#parts.counters.readers++;
     return () => {
-      if (!this.#readers.delete(told)) return;
+      if (!this.#readers.delete(onChange)) return;
       this.#parts.counters.readers--;
       // The next reader finds them in storage: a session without readers costs no memory.
       if (this.#readers.size === 0) this.recent.clear();
@@ -73,7 +73,7 @@ export class SessionLog {
 
   /** Makes every reader look again. */
   notifyReaders(): void {
-    for (const told of this.#readers) told();
+    for (const onChange of this.#readers) onChange();
   }
 
   /** Written soon, together with what comes next. `size`: about how many bytes it takes. */
@@ -209,10 +209,10 @@ export class SessionLog {
       this.recent.clear();
     }
     const { lost, error } = this.#failure ?? broken;
-    const told: SessionEventBody[] = lost > 0 ? [{ type: 'events_lost', count: lost, reason: error.message }] : [];
+    const losses: SessionEventBody[] = lost > 0 ? [{ type: 'events_lost', count: lost, reason: error.message }] : [];
     const { resultOf } = this.#parts;
     const failures = this.state.open.map((one) => resultOf?.(one) ?? executionFailed(one, error));
-    const entries = [...told, ...failures].map((event) => newLogEntry(event, { flushed: true }));
+    const entries = [...losses, ...failures].map((event) => newLogEntry(event, { flushed: true }));
     // If this fails too, how much of it is in the log is unknown again.
     if (entries.length > 0) {
       this.#failure = { error, lost, counted: lost, sent: entries.map(({ event }) => event) };
