@@ -4,7 +4,6 @@ import { existsSync } from 'node:fs';
 import { Backend, LocalStores, watchFolder } from './cli/backend/backend.ts';
 import { Exit, UsageError } from './cli/command-errors.ts';
 import type { BenchFlags, McpRequest, OpenOptions, ServeHooks } from './cli/context.ts';
-import { imagesHere, programsHere } from './cli/machine-services.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal/terminal.ts';
 import { packageVersion } from './interpreter/package-file.ts';
@@ -133,8 +132,6 @@ const exitCode = await runProgram(process.argv.slice(2), {
   serve,
   watchFolder,
   serveMcp,
-  ...imagesHere(environment, version),
-  ...programsHere,
 });
 await doors.close();
 await stores.close();

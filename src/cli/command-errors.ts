@@ -38,13 +38,9 @@ export function exitCodeOf(result: ResultEvent): number {
 }
 
 /** The command line cannot be used. `advice` says what to type instead. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-  readonly advice: string;
-
+export class UsageError extends CellaError {
   constructor(message: string, advice: string) {
-    super(message);
-    this.advice = advice;
+    super('INVALID_OPTIONS', message, { advice });
   }
 }
 
@@ -55,7 +51,6 @@ function isBrokenPipe(error: unknown): boolean {
 
 export function exitCodeOfFailure(error: unknown): number {
   if (isBrokenPipe(error)) return Exit.brokenPipe;
-  if (error instanceof UsageError) return Exit.usage;
   return error instanceof CellaError && error.code === 'INVALID_OPTIONS' ? Exit.usage : Exit.failed;
 }
 
@@ -85,7 +80,6 @@ function describeFailure(error: unknown): FailureReport {
   if (error instanceof CellaError) {
     return { code: error.code, message: messageFor(error), advice: adviceFor(error.code, error.ownAdvice) };
   }
-  if (error instanceof UsageError) return { code: 'INVALID_OPTIONS', message: error.message, advice: error.advice };
   if (isFailedWrite(error)) {
     const reason = describeSystemError(error) ?? error.message;
     return { code: 'UNEXPECTED', message: `the output could not be written: ${reason}.`, advice: '' };

@@ -46,6 +46,12 @@ export class CommandOutput {
     if (!this.json) await this.terminal.errLines(text, 'dim');
   }
 
+  /** A step of long work: one line that changes at a screen, else a line each. For a person only. */
+  readonly progress = (text: string): void => {
+    // A failed write fails again with the result, and is reported there.
+    if (!this.json) void this.terminal.status(text).catch(() => {});
+  };
+
   /** There is nothing to show, and how to change that. */
   async empty(facts: object, text: string): Promise<void> {
     if (!(await this.printJson(facts))) await this.terminal.errLines(text, 'dim');

@@ -33,12 +33,6 @@ async function cellaWith(
     serve: async () => {},
     watchFolder: refuse,
     serveMcp: refuse,
-    buildImage: refuse,
-    listImages: refuse,
-    deleteImage: refuse,
-    installAgent: refuse,
-    listAgentPrograms: refuse,
-    uninstallAgent: refuse,
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
   return { exitCode, out: String(stdout.read() ?? ''), err };

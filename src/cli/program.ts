@@ -2,15 +2,7 @@
 
 import { Command, CommanderError, Help } from 'commander';
 import { Exit, reportFailure, UsageError } from './command-errors.ts';
-import type {
-  AgentProgramCommands,
-  CommandContext,
-  ImageCommands,
-  MachineCommands,
-  OpenOptions,
-  ServerCommands,
-  StorageAccess,
-} from './context.ts';
+import type { CommandContext, MachineCommands, OpenOptions, ServerCommands, StorageAccess } from './context.ts';
 import {
   type DefineCommand,
   type Done,
@@ -21,13 +13,7 @@ import {
 } from './define-command.ts';
 import type { Defaults } from './session-flags.ts';
 
-export interface ProgramContext
-  extends CommandContext,
-    StorageAccess,
-    MachineCommands,
-    ServerCommands,
-    ImageCommands,
-    AgentProgramCommands {
+export interface ProgramContext extends CommandContext, StorageAccess, MachineCommands, ServerCommands {
   readonly version: string;
   readonly defaults: Defaults;
   /** The defaults with the config file that these flags choose. */

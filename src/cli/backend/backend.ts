@@ -34,8 +34,8 @@ export class Backend implements LocalWork {
   async openSession(options: OpenOptions) {
     const there = await this.server(options);
     if (!there) return await this.#here.openSession(options);
-    const { openRemoteSession: openAt } = await import('./remote-backend.ts');
-    return await openAt(there, options);
+    const { openRemoteSession } = await import('./remote-backend.ts');
+    return await openRemoteSession(there, options, { startKernel: true });
   }
 
   async listKernels(place: StorageTarget) {

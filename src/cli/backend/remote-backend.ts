@@ -16,6 +16,7 @@ type RemoteSessionOptions = Omit<OpenOptions, 'approve'> & Pick<UseOptions, 'app
 export async function openRemoteSession(
   reached: ServerConnection,
   options: RemoteSessionOptions,
+  { startKernel = false } = {},
 ): Promise<ClientSession> {
   rejectServerOnlyFlags(options, reached);
   const { client, sameMachine: here } = reached;
@@ -30,6 +31,8 @@ export async function openRemoteSession(
   };
   const session = await client.session(info.id, use);
   if (options.syncDepsOnStart) await installDeps(session, onProgress);
+  // Here a slow start is visible. If it fails, the first cell says why.
+  if (startKernel && info.state === 'hibernated') await session.variables().catch(() => {});
   return session;
 }
 

@@ -118,8 +118,7 @@ async function take(state: ChatState, text: string): Promise<ChatOutcome> {
     if (line.kind === 'command') return await findCommand(line.name).run(state, line.argument);
     return await takeText(state, line.text);
   } catch (error) {
-    const told = error instanceof UsageError || (error instanceof CellaError && error.code !== 'SESSION_CLOSED');
-    if (!told) throw error;
+    if (!(error instanceof CellaError) || error.code === 'SESSION_CLOSED') throw error;
     await state.output.fail(error);
     return 'failed';
   }

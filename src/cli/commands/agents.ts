@@ -5,7 +5,6 @@ import { settings } from '../../settings/settings-table.ts';
 import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { AgentProgramCommands, AgentProgramEntry, AgentProgramRequest } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls } from '../format.ts';
 import { addSettings, parseText } from '../options.ts';
@@ -20,29 +19,29 @@ interface AgentsFlags {
 
 export function addAgents(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.agents);
-  const report = (flags: AgentsFlags) => new CommandOutput(context.terminal, flags);
+  const { terminal, defaults } = context;
   const requestOf = (agent: string, flags: AgentsFlags) => ({
     agent,
-    dataDir: resolveDataDir(flags, context.defaults),
+    dataDir: resolveDataDir(flags, defaults),
     version: flags.version,
   });
   addFlags(defineCommand(group, 'install', 'install the program of an agent, with npm', help.install))
     .argument('<agent>', 'name of the agent, such as claude', parseText)
     .option('--version <version>', 'version (default: the one that Cella is tested with)', parseText)
     .action(async (agent: string, flags: AgentsFlags) => {
-      const request = requestOf(agent, flags);
-      done(await runAbortable(context, (signal) => install(request, context, report(flags), signal)));
+      const [request, output] = [requestOf(agent, flags), new CommandOutput(terminal, flags)];
+      done(await runAbortable(context, (signal) => install(request, output, signal)));
     });
   addFlags(defineCommand(group, 'list', 'list agents with versions, missing parts and paths', help.list)).action(
     async (flags: AgentsFlags) => {
-      done(await list(resolveDataDir(flags, context.defaults), context, report(flags)));
+      done(await list(resolveDataDir(flags, defaults), new CommandOutput(terminal, flags)));
     },
   );
   addFlags(defineCommand(group, 'uninstall', 'uninstall the program of an agent', help.uninstall))
     .argument('<agent>', 'name of the agent', parseText)
     .option('--version <version>', 'only this version (default: all versions)', parseText)
     .action(async (agent: string, flags: AgentsFlags) => {
-      done(await uninstall(requestOf(agent, flags), context, report(flags)));
+      done(await uninstall(requestOf(agent, flags), new CommandOutput(terminal, flags)));
     });
 }
 
@@ -58,17 +57,23 @@ const columns = [
   { title: 'PATH' },
 ];
 
-async function install(
-  request: AgentProgramRequest,
-  programs: AgentProgramCommands,
-  report: CommandOutput,
-  signal: AbortSignal,
-): Promise<number> {
-  const onProgress = (text: string) => {
-    // A failed write fails again with the result, and is reported there.
-    if (!report.json) void report.terminal.status(text).catch(() => {});
-  };
-  const installed = await programs.installAgent(request, { signal, onProgress });
+interface ProgramRequest {
+  readonly agent: string;
+  readonly dataDir: string;
+  /** Default: the version that Cella is tested with; to uninstall, all versions. */
+  readonly version?: string;
+}
+
+async function install(request: ProgramRequest, report: CommandOutput, signal: AbortSignal): Promise<number> {
+  const [{ agentProgram }, { installProgram }, { programsDir }, { dataFolder }] = await Promise.all([
+    import('../../agents/registry.ts'),
+    import('../../agents/install-program.ts'),
+    import('../../agents/installed-programs.ts'),
+    import('../../session/data-folders.ts'),
+  ]);
+  const programs = programsDir(dataFolder(request.dataDir));
+  const options = { programs, version: request.version, signal, onProgress: report.progress };
+  const installed = { agent: request.agent, ...(await installProgram(agentProgram(request.agent), options)) };
   const { agent, version, path, kept } = installed;
   const text = kept
     ? `${agent} ${version} is already installed in ${path}.`
@@ -77,8 +82,8 @@ async function install(
   return Exit.ok;
 }
 
-async function list(dataDir: string, programs: AgentProgramCommands, report: CommandOutput): Promise<number> {
-  const agents = await programs.listAgentPrograms(dataDir);
+async function list(dataDir: string, report: CommandOutput): Promise<number> {
+  const agents = await listPrograms(dataDir);
   await report.table({ dataDir, agents }, columns, agents.flatMap(toRows));
   for (const { agent, installed } of agents.filter(({ ready }) => !ready)) {
     const what = installed.length === 0 ? `Install ${agent}` : `Install the missing parts of ${agent}`;
@@ -87,7 +92,25 @@ async function list(dataDir: string, programs: AgentProgramCommands, report: Com
   return Exit.ok;
 }
 
-function toRows({ agent, version: tested, used, installed }: AgentProgramEntry): string[][] {
+async function listPrograms(dataDir: string) {
+  const [{ agentPrograms }, { findActiveVersion, installedVersions, programsDir }] = await Promise.all([
+    import('../../agents/registry.ts'),
+    import('../../agents/installed-programs.ts'),
+  ]);
+  const programs = programsDir(dataDir);
+  return await Promise.all(
+    agentPrograms.map(async (program) => {
+      const { agent, title, packageName, version } = program;
+      const used = (await findActiveVersion(programs, program))?.version ?? null;
+      const installed = await installedVersions(programs, program);
+      return { agent, title, packageName, version, ready: used !== null, used, installed };
+    }),
+  );
+}
+
+type ListedAgent = Awaited<ReturnType<typeof listPrograms>>[number];
+
+function toRows({ agent, version: tested, used, installed }: ListedAgent): string[][] {
   if (installed.length === 0) return [[agent, tested, '', 'not installed', '']];
   return installed.map(({ version, path, missing }) => {
     const state = missing.length > 0 ? `incomplete: ${missing.join(', ')}` : version === used ? 'used' : 'not used';
@@ -95,12 +118,13 @@ function toRows({ agent, version: tested, used, installed }: AgentProgramEntry):
   });
 }
 
-async function uninstall(
-  request: AgentProgramRequest,
-  programs: AgentProgramCommands,
-  report: CommandOutput,
-): Promise<number> {
-  const deleted = await programs.uninstallAgent(request);
+async function uninstall(request: ProgramRequest, report: CommandOutput): Promise<number> {
+  const [{ agentProgram }, { removeProgram }, { programsDir }] = await Promise.all([
+    import('../../agents/registry.ts'),
+    import('../../agents/install-program.ts'),
+    import('../../agents/installed-programs.ts'),
+  ]);
+  const deleted = await removeProgram(programsDir(request.dataDir), agentProgram(request.agent), request.version);
   const versions = deleted.map(({ version }) => version).join(', ');
   await report.success({ deleted }, escapeControls(`Uninstalled ${request.agent} ${versions}.`));
   return Exit.ok;

@@ -54,12 +54,8 @@ export type PackageChange = (options: {
 
 /** Prints what was installed, removed and failed. A failed package makes the command fail. */
 export async function change(work: PackageChange, report: CommandOutput, signal: AbortSignal): Promise<number> {
-  const { terminal, json } = report;
-  const onProgress = (text: string) => {
-    // A failed write fails again with the result, and is reported there.
-    if (!json) void terminal.status(text).catch(() => {});
-  };
-  const { installed, failed, removed, note } = await work({ signal, onProgress });
+  const { terminal } = report;
+  const { installed, failed, removed, note } = await work({ signal, onProgress: report.progress });
   const exitCode = failed.length === 0 && (removed === undefined || removed.length > 0) ? Exit.ok : Exit.failed;
   const facts = { installed, failed, removed, note };
   if (await report.printJson(facts)) return exitCode;

@@ -1,15 +1,17 @@
 /** `cella images`: the images that kernels in containers run in. */
 
 import type { Command } from 'commander';
+import type { Engine } from '../../environments/container/engine.ts';
+import type { BuiltImage } from '../../environments/container/image-names.ts';
 import { settings } from '../../settings/settings-table.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { ImageCommands, ImageRequest } from '../context.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatSize } from '../format.ts';
 import { addSetting, addSettings, collect, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
+import type { Defaults } from '../session-flags.ts';
 import { resolveDataDir } from '../target-options.ts';
 
 interface ImageFlags {
@@ -29,8 +31,8 @@ interface BuildFlags extends ImageFlags {
 
 export function addImages(define: DefineCommand, context: ProgramContext, done: Done): void {
   const group = define(help.images);
-  const report = (flags: ImageFlags) => new CommandOutput(context.terminal, flags);
-  const engineOf = (flags: ImageFlags) => flags.engine ?? context.defaults.engine;
+  const { defaults, terminal } = context;
+  const engineOf = (flags: ImageFlags) => connect(flags.engine ?? defaults.engine);
   const summary = 'build an image from the Python of this machine, or from another image';
   const command = addFlags(defineCommand(group, 'build', summary, help.build))
     .option('--base <image>', 'image with Python 3.9 or later that is on this machine', parseText)
@@ -39,19 +41,23 @@ export function addImages(define: DefineCommand, context: ProgramContext, done: 
     .option('--no-packages', 'leave out the packages of this Python');
   addSetting(command, settings.python, { about: 'Python to put into the image' });
   addSettings(command, [settings.dataDir, settings.config]).action(async (flags: BuildFlags) => {
-    const request = requestOf(flags, context);
-    done(await runAbortable(context, (signal) => build(request, context, report(flags), signal)));
+    checkBase(flags);
+    const output = new CommandOutput(terminal, flags);
+    done(
+      await runAbortable(context, async (signal) => {
+        const work = { name: flags.name, version: context.version, signal, onProgress: output.progress };
+        return await showBuilt(await build(await engineOf(flags), flags, defaults, work), flags, output);
+      }),
+    );
   });
   addFlags(defineCommand(group, 'list', 'list images that Cella has built here', help.list)).action(
-    async (flags: ImageFlags) => {
-      done(await list(engineOf(flags), context, report(flags)));
-    },
+    async (flags: ImageFlags) => done(await list(await engineOf(flags), new CommandOutput(terminal, flags))),
   );
   addFlags(defineCommand(group, 'delete', 'delete an image that Cella has built', help.delete))
     .argument('<name>', 'name of the image', parseText)
-    .action(async (name: string, flags: ImageFlags) => {
-      done(await remove(name, engineOf(flags), context, report(flags)));
-    });
+    .action(async (name: string, flags: ImageFlags) =>
+      done(await remove(name, await engineOf(flags), new CommandOutput(terminal, flags))),
+    );
 }
 
 function addFlags(command: Command): Command {
@@ -59,15 +65,53 @@ function addFlags(command: Command): Command {
   return addSetting(command, settings.engine, { about }).option('--json', 'print one JSON object');
 }
 
-function requestOf(flags: BuildFlags, { defaults }: ProgramContext): ImageRequest {
-  const { base, name, engine = defaults.engine, packages, with: programs = [] } = flags;
-  const dataDir = resolveDataDir(flags, defaults);
-  const place = { dataDir, name, engine };
-  if (base === undefined) return { ...place, python: flags.python ?? defaults.python, programs, packages };
-  const unused =
-    flags.python !== undefined ? '--python' : programs.length > 0 ? '--with' : packages ? '' : '--no-packages';
-  if (unused === '') return { ...place, base };
-  throw new UsageError(`${unused} cannot be used with --base.`, 'Leave one of them out.');
+async function connect(address: string | undefined): Promise<Engine> {
+  const [{ connectEngine }, { readProcessConfig }] = await Promise.all([
+    import('../../environments/container/engine.ts'),
+    import('../../settings/process-config.ts'),
+  ]);
+  return await connectEngine(address, readProcessConfig().runtimeDir);
+}
+
+function checkBase({ base, python, with: programs = [], packages }: BuildFlags): void {
+  if (base === undefined) return;
+  const unused = python !== undefined ? '--python' : programs.length > 0 ? '--with' : packages ? '' : '--no-packages';
+  if (unused !== '') throw new UsageError(`${unused} cannot be used with --base.`, 'Leave one of them out.');
+}
+
+interface BuildWork {
+  readonly name?: string;
+  readonly version: string;
+  readonly signal: AbortSignal;
+  readonly onProgress: (text: string) => void;
+}
+
+async function build(engine: Engine, flags: BuildFlags, defaults: Defaults, work: BuildWork): Promise<BuiltImage> {
+  const { buildFromBase, buildImage } = await import('../../environments/container/build-image.ts');
+  const { base, packages, with: programs = [] } = flags;
+  if (base !== undefined) {
+    const [{ dataFolder }, { newProcessIdentity }] = await Promise.all([
+      import('../../session/data-folders.ts'),
+      import('../../lib/process-identity.ts'),
+    ]);
+    const dataDir = dataFolder(resolveDataDir(flags, defaults));
+    return await buildFromBase(engine, base, { ...work, dataDir, owner: newProcessIdentity() });
+  }
+  const { locatePython } = await import('../../session/sandbox-config.ts');
+  const python = await locatePython(flags.python ?? defaults.python);
+  return await buildImage(engine, { ...work, python, programs, packages });
+}
+
+async function showBuilt(image: BuiltImage, flags: BuildFlags, report: CommandOutput): Promise<number> {
+  const { name, python, bytes, missing } = image;
+  const named = flags.name === undefined ? '' : ` --image ${name}`;
+  const next = `Run code in it with \`cella run --executor container${named}\`.`;
+  await report.success({ image }, `Built ${name}: Python ${python}, ${formatSize(bytes)}.\n${next}`);
+  if (missing.length === 0) return Exit.ok;
+  await report.warn([
+    `cella: libraries that programs in the image need are missing on this machine: ${missing.map(escapeControls).join(', ')}.`,
+  ]);
+  return Exit.ok;
 }
 
 const columns = [
@@ -78,30 +122,9 @@ const columns = [
   { title: 'ID' },
 ];
 
-async function build(
-  request: ImageRequest,
-  images: ImageCommands,
-  report: CommandOutput,
-  signal: AbortSignal,
-): Promise<number> {
-  const onProgress = (text: string) => {
-    // A failed write fails again with the result, and is reported there.
-    if (!report.json) void report.terminal.status(text).catch(() => {});
-  };
-  const image = await images.buildImage(request, { signal, onProgress });
-  const { name, python, bytes, missing } = image;
-  const flags = request.name === undefined ? '' : ` --image ${name}`;
-  const next = `Run code in it with \`cella run --executor container${flags}\`.`;
-  await report.success({ image }, `Built ${name}: Python ${python}, ${formatSize(bytes)}.\n${next}`);
-  if (missing.length === 0) return Exit.ok;
-  await report.warn([
-    `cella: libraries that programs in the image need are missing on this machine: ${missing.map(escapeControls).join(', ')}.`,
-  ]);
-  return Exit.ok;
-}
-
-async function list(engine: string | undefined, images: ImageCommands, report: CommandOutput): Promise<number> {
-  const found = await images.listImages(engine);
+async function list(engine: Engine, report: CommandOutput): Promise<number> {
+  const { listImages } = await import('../../environments/container/image-list.ts');
+  const found = await listImages(engine);
   if (found.length === 0) {
     await report.empty({ images: [] }, 'There are no images. Build one with `cella images build`.');
     return Exit.ok;
@@ -114,13 +137,9 @@ async function list(engine: string | undefined, images: ImageCommands, report: C
   return Exit.ok;
 }
 
-async function remove(
-  name: string,
-  engine: string | undefined,
-  images: ImageCommands,
-  report: CommandOutput,
-): Promise<number> {
-  const image = await images.deleteImage(name, engine);
+async function remove(name: string, engine: Engine, report: CommandOutput): Promise<number> {
+  const { removeImage } = await import('../../environments/container/image-list.ts');
+  const image = await removeImage(engine, name);
   await report.success({ deleted: image }, `Deleted ${escapeControls(image.name)}.`);
   return Exit.ok;
 }

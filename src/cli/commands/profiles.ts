@@ -100,8 +100,9 @@ const advice = 'Run `cella profiles set --help` to see one.';
 
 function readProfile(text: string, from: string): AgentProfile {
   const where = from === '-' ? 'The text on stdin' : from;
+  const value = valueIn(text, where);
   try {
-    return parseProfile(valueIn(text, where));
+    return parseProfile(value);
   } catch (error) {
     if (!(error instanceof CellaError)) throw error;
     throw new UsageError(`${where}: ${error.message}`, advice);

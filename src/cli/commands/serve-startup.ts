@@ -6,7 +6,6 @@ import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { openFilesWarning } from '../../lib/open-files.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
-import { UsageError } from '../command-errors.ts';
 import { END_SIGNALS, SAME_SIGNAL_MS } from '../command-lifecycle.ts';
 import type { StartedServer } from '../context.ts';
 import { shellQuote } from '../format.ts';
@@ -92,17 +91,14 @@ export function parseReadyMessage(text: string): StartedServer | undefined {
   const told = ReadyLine.parse(JSON.parse(first));
   if ('ready' in told) return told.ready;
   const { code, message, advice } = told.failed;
-  if (code === USAGE) throw new UsageError(message, 'Run `cella serve --help` to see how it is used.');
   if (isErrorCode(code)) throw new CellaError(code, message, advice === undefined ? {} : { advice });
   throw new Error(message);
 }
 
-const USAGE = 'USAGE';
-
 function toReadyFailure(error: unknown): { code: string; message: string; advice?: string } {
   if (error instanceof CellaError) return { code: error.code, message: error.message, advice: error.advice };
   const message = error instanceof Error ? error.message : String(error);
-  return { code: error instanceof UsageError ? USAGE : 'UNEXPECTED', message };
+  return { code: 'UNEXPECTED', message };
 }
 
 /** How long the default action of the signal has to end the process, before it is killed. */

@@ -234,10 +234,7 @@ export async function callTool(tools: ToolsApi, request: ToolWords, report: Comm
     approved,
     recipe,
     signal,
-    onProgress: (text) => {
-      // A failed write fails again with the result, and is reported there.
-      if (!report.json) void report.terminal.status(text).catch(() => {});
-    },
+    onProgress: report.progress,
   });
   const facts = { tool: tool.name, recipe, result: valueToJson(result) };
   if (await report.printJson(facts)) return Exit.ok;

@@ -9,7 +9,6 @@ import { Readable, Writable } from 'node:stream';
 import { afterAll } from 'vitest';
 import { Backend, LocalStores, watchFolder } from '../../../src/cli/backend/backend.ts';
 import { detect } from '../../../src/cli/commands/doctor-probes.ts';
-import { imagesHere, programsHere } from '../../../src/cli/machine-services.ts';
 import { runProgram } from '../../../src/cli/program.ts';
 import { Terminal } from '../../../src/cli/terminal/terminal.ts';
 import { Session } from '../../../src/session/session.ts';
@@ -72,8 +71,6 @@ export async function runHere(words: readonly string[], dataDir: string, options
     serve: never,
     watchFolder,
     serveMcp: never,
-    ...imagesHere(environment, '0'),
-    ...programsHere,
   });
   await doors.close();
   await stores.close();

@@ -38,12 +38,6 @@ export async function runCella(
     serve: never,
     watchFolder,
     serveMcp: never,
-    buildImage: never,
-    listImages: never,
-    deleteImage: never,
-    installAgent: never,
-    listAgentPrograms: never,
-    uninstallAgent: never,
     ...parts,
   });
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
