@@ -144,7 +144,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(out).toMatch(/^\[1, 2\]\n\[1\]\nNAME .*\nx +list .*\nfrom the shell\n\[1\]\n/);
       expect(out).toMatch(/^ *1 {3}x = \[1\]\n/m);
       expect(err).toMatch(/Undone: x.append\(2\); x\n/);
-      expect(err).toMatch(/\[exit code 3\]\n[\s\S]*Back at "here"[\s\S]*No packages are configured/);
+      expect(err).toMatch(/\[exit code 3\]\n[\s\S]*Back at "here"[\s\S]*The list of packages is empty/);
     });
 
     it('ends the agent of a chat that has no key, and works line by line', async () => {
@@ -221,7 +221,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       ];
       expect(await run('checkpoints', 'create', 'one', ...at)).toMatchObject({
         code: 0,
-        out: expect.stringMatching(/^Checkpoint "one" \(\w{8}\) holds 1 name of "pointed"/),
+        out: expect.stringMatching(/^Checkpoint "one" \(\w{8}\) has 1 variable of "pointed"/),
       });
       await run('run', ...at, '-c', 'x = 2');
       expect((await run('checkpoints', 'list', ...at)).out).toMatch(/one +\w{8} /);
