@@ -30,7 +30,7 @@ export type { PackageSourceOptions } from './namespaces/deps/package-source.ts';
 export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/skill.ts';
 export type { ToolProblem } from './namespaces/tools/catalog.ts';
 export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/tool-approval.ts';
-export type { Credentials } from './namespaces/tools/tool-credentials.ts';
+export type { CredentialLookup } from './namespaces/tools/tool-credentials.ts';
 export type { ToolInfo } from './namespaces/tools/tool-info.ts';
 export type { AgentProfile } from './protocol/agent-profile.ts';
 export type { Conversation } from './protocol/conversation.ts';

@@ -11,7 +11,7 @@ import type { HostMethods, NamespaceCallContext } from '../namespaces/host-metho
 import type { ParserHelper } from '../namespaces/skills/skill-parser.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
 import type { Approve } from '../namespaces/tools/tool-approval.ts';
-import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
+import type { CredentialLookup } from '../namespaces/tools/tool-credentials.ts';
 import type { Tools } from '../namespaces/tools/tools.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
@@ -43,7 +43,7 @@ export interface SessionNamespacesOptions {
   /** Runs programs in the sandbox of the session. */
   readonly sandboxed: CommandRunner;
   readonly approve?: Approve | undefined;
-  readonly credentials?: Credentials | undefined;
+  readonly credentials?: CredentialLookup | undefined;
   /** Called before each call of the code. */
   readonly admitCall?: (() => Promise<void>) | undefined;
   /** Called for each refused call of the code. */

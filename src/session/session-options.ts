@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/package-source.ts';
 import type { Approve } from '../namespaces/tools/tool-approval.ts';
-import type { Credentials } from '../namespaces/tools/tool-credentials.ts';
+import type { CredentialLookup } from '../namespaces/tools/tool-credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import { isReservedKey } from '../protocol/enums.ts';
 import { FolderId } from '../protocol/environment-spec.ts';
@@ -50,7 +50,7 @@ export const SessionOptions = z.strictObject({
   /** Called before a tool runs that requires approval. Without it such calls are refused. */
   approve: z.custom<Approve>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Returns the secret of a name that a tool's definition mentions. Only the tool gets it. */
-  credentials: z.custom<Credentials>((value) => typeof value === 'function', 'must be a function').optional(),
+  credentials: z.custom<CredentialLookup>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Called with the progress of packages that are installed before the first cell. */
   onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Called before each call of its code to `tools`, `skills`, `artifacts` or `deps`; the code gets what it throws. */

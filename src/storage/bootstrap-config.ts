@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 
-/** Whose skills, artifacts and deps they are, where it is a scope of the storage. */
+/** The scope of skills, artifacts and deps, if it is one. */
 const scope = z.string().min(1).optional();
 
 export const BootstrapConfig = z.discriminatedUnion('type', [

@@ -24,7 +24,7 @@ export class Collection<T> {
     this.#schema = schema;
   }
 
-  /** STORAGE_FAILED where it is damaged. */
+  /** STORAGE_FAILED if it is damaged. */
   async get(id: string): Promise<Found<T> | undefined> {
     const found = await this.#documents.get(this.#name, id);
     if (!found) return undefined;
@@ -32,7 +32,7 @@ export class Collection<T> {
     return { id, revision, value: this.#cache.get(id, revision, () => this.#parse(id, found.value)) };
   }
 
-  /** As `get`, but undefined also where it is damaged. */
+  /** As `get`, but also undefined if it is damaged. */
   async tryGet(id: string): Promise<Found<T> | undefined> {
     try {
       return await this.get(id);
@@ -63,7 +63,7 @@ export class Collection<T> {
     return this.#documents.delete(this.#name, id, condition);
   }
 
-  /** One page. Damaged ones are left out. */
+  /** One page, without damaged documents. */
   async page(options: ListDocuments): Promise<{ readonly items: Found<T>[]; readonly next?: string }> {
     const { documents, next } = await this.#documents.list(this.#name, options);
     const items = documents.flatMap(({ id, revision, value }) => {
@@ -73,12 +73,12 @@ export class Collection<T> {
     return { items, next };
   }
 
-  /** All that can be read, or all whose ids begin so, in bounded memory. */
+  /** All readable documents whose id begins with `prefix`, in bounded memory. */
   all(prefix = ''): AsyncGenerator<Found<T>> {
     return this.#every({ prefix });
   }
 
-  /** Those of them that have this value. The others are not read. */
+  /** Documents with this value in this field. Others are not read. */
   where(field: string, value: string): AsyncGenerator<Found<T>> {
     return this.#every({ where: { field, value } });
   }
@@ -90,7 +90,7 @@ export class Collection<T> {
     }
   }
 
-  /** Those too that cannot be read. */
+  /** Damaged ones, too. */
   async deleteAll(prefix: string): Promise<void> {
     for await (const { id } of everyDocument(this.#documents, this.#name, { prefix })) await this.delete(id);
   }
@@ -116,11 +116,11 @@ const MOST = 1000;
 export class ParseCache<T> {
   readonly #parsed = new BoundedMap<string, Parsed<T>>(MOST);
 
-  /** What `parse` gives is shared by all who ask, and not to be changed. */
+  /** The value is shared by all callers. Do not change it. */
   get(id: string, revision: number, parse: () => T): T {
     const known = this.#parsed.get(id);
     const value = known?.revision === revision ? known.value : parse();
-    // Also where it was known: what is used stays.
+    // Also if it was known: what is used stays.
     this.#parsed.set(id, { revision, value });
     return value;
   }
@@ -129,11 +129,11 @@ export class ParseCache<T> {
 export interface EveryDocument {
   readonly id: string;
   readonly revision: number;
-  /** Undefined where it is damaged: whoever removes all removes those, too. */
+  /** Undefined if it is damaged: deleting all documents deletes those, too. */
   readonly value: unknown;
 }
 
-/** By their ids; those that are removed meanwhile may be left out. */
+/** In the order of their ids. Documents that are deleted meanwhile may be missing. */
 export async function* everyDocument(
   documents: DocumentStore,
   collection: string,

@@ -3,7 +3,7 @@
  *
  * Some of it is by agent key, which is any text; two keys never meet. Tools, skills, artifacts and deps belong to the
  * storage as a whole, by names that `checkName` allows; a scope has skills, artifacts and deps of its own. Failures are
- * `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a server does not answer, and name what could not be used.
+ * `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` if a server does not answer, and name what could not be used.
  */
 
 import type { Manifest } from '../protocol/kernel-state.ts';
@@ -25,7 +25,7 @@ export interface Storage extends AsyncDisposable {
   readonly deps: DepsStore;
   readonly documents: DocumentStore;
   /**
-   * The same storage for whoever has this lock: once another has got it, nothing can be written here any more
+   * The same storage for the owner of this lock: once another process has it, nothing can be written here any more
    * (`LEASE_LOST`), however late it arrives. The key of the lock can be acquired again here, by one at a time. Closing
    * it leaves the storage open.
    */
@@ -39,9 +39,9 @@ export interface Storage extends AsyncDisposable {
   deleteScope(name: string): Promise<void>;
   /** For `storageFromBootstrap` in another trusted process. */
   toBootstrapConfig(): BootstrapConfig;
-  /** Checkpoints, record, events and transcripts of a key. A lock stays with whoever holds it. */
+  /** Checkpoints, record, events and transcripts of a key. A lock stays with its owner. */
   deleteAgent(agentKey: string): Promise<void>;
-  /** Drops unfinished checkpoints and lets go of every lock. May be called again. */
+  /** Drops unfinished checkpoints and releases every lock. May be called again. */
   close(): Promise<void>;
 }
 
@@ -56,11 +56,11 @@ export interface CheckpointStore {
   segments(agentKey: string, manifest: Manifest): AsyncIterable<Uint8Array | undefined>;
   /** The checkpoints whose manifest cannot be read, with the reason. They can be deleted by the id given here. */
   damaged(agentKey: string): Promise<DamagedCheckpoint[]>;
-  /** False where there was none. */
+  /** False if there was none. */
   delete(agentKey: string, id: string): Promise<boolean>;
 }
 
-/** Nobody sees a checkpoint before `finish` and everybody sees all of it after, also where the process is killed. */
+/** A checkpoint is visible as a whole after `finish`, and not at all before, even if the process is killed. */
 export interface CheckpointWriter extends AsyncDisposable {
   /** Appends to the data: the segments, one after the other. Calls are carried out in order. */
   write(bytes: Uint8Array): Promise<void>;
@@ -101,9 +101,9 @@ export interface EventLog {
   append(agentKey: string, events: readonly unknown[], options?: AppendOptions): Promise<number>;
   /** What is there now, in order, from the first number after `after` that was not trimmed. */
   read(agentKey: string, options?: ReadOptions): AsyncIterable<LoggedEvent>;
-  /** The number of the last event, also where it was trimmed; 0 where there was none. */
+  /** The number of the last event, even if it was trimmed; 0 if there was none. */
   last(agentKey: string): Promise<number>;
-  /** The number of the last event that was trimmed; 0 where none was. */
+  /** The number of the last event that was trimmed; 0 if none was. */
   floor(agentKey: string): Promise<number>;
   /** Of the events that are there, as JSON. */
   bytes(agentKey: string): Promise<number>;
@@ -125,7 +125,7 @@ export interface ReadOptions {
 
 export interface LoggedEvent {
   readonly seq: number;
-  /** Milliseconds since 1970, by the clock of whoever appended it. Order is by `seq` alone. */
+  /** Milliseconds since 1970, by the clock of the writer. Order is by `seq` alone. */
   readonly at: number;
   readonly event: unknown;
 }
@@ -142,9 +142,9 @@ export interface TrimLimits {
 export interface Locks {
   /** Whose locks these are: what `ownerOf` tells of them. */
   readonly id: string;
-  /** `AGENT_BUSY` with the owner in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
+  /** `AGENT_BUSY` with the owner in `details` (`pid`, `since`, `host`, `command`) if it is held for longer than `waitMs`. */
   acquire(agentKey: string, options?: AcquireLockOptions): Promise<Lock>;
-  /** Who holds it now; undefined where nobody does. */
+  /** Its owner; undefined if it is free. */
   ownerOf(agentKey: string): Promise<LockOwner | undefined>;
 }
 
@@ -160,24 +160,24 @@ export interface AcquireLockOptions {
   /** How long to wait for another owner; 0, the default, means not at all. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;
-  /** What others are told of the owner; the program and its subcommand where nothing is said. */
+  /** The command that others see; by default the program and its subcommand. */
   readonly command?: string;
 }
 
 /**
- * `doubtful`: it could not be renewed for so long that another may have it by now; it may turn out to be held. `lost`:
+ * `uncertain`: it could not be renewed for so long that another may have it by now; it may turn out to be held. `lost`:
  * another has it, or had it meanwhile. A lock that ends with its process is neither.
  */
-export type LockState = 'held' | 'doubtful' | 'lost' | 'released';
+export type LockState = 'held' | 'uncertain' | 'lost' | 'released';
 
 export interface Lock extends AsyncDisposable {
   readonly key: string;
-  /** False from the moment `release` is called, and where it is doubtful or lost. */
+  /** False once `release` is called, and while it is uncertain or lost. */
   readonly held: boolean;
   readonly state: LockState;
-  /** Told of each change that nobody here has asked for; gives what ends that. */
+  /** Calls `onChange` at each change other than `release`. Returns a function that stops it. */
   watch(onChange: (state: LockState) => void): () => void;
-  /** May be called again; where it failed, it tries again. */
+  /** May be called again; if it failed, it tries again. */
   release(): Promise<void>;
 }
 
@@ -188,7 +188,7 @@ export interface TextStore {
   get(name: string): Promise<StoredText | undefined>;
   /** Durable and whole when it resolves. False where `ifAbsent` is set and the name is taken, by one of two at once too. */
   put(name: string, text: string, options?: { readonly ifAbsent?: boolean }): Promise<boolean>;
-  /** False where there was none. */
+  /** False if there was none. */
   delete(name: string): Promise<boolean>;
   /** Another text after each change, by whomever: for those who keep what they have made of these texts. */
   version(): Promise<string>;
@@ -229,7 +229,7 @@ export interface ArtifactStore {
   delete(name: string): Promise<boolean>;
 }
 
-/** Nobody sees it before `finish`; from then on it is all there, in place of what had the name before. */
+/** It is not visible before `finish`. Then it replaces what had the name before, as a whole. */
 export interface ArtifactWriter extends AsyncDisposable {
   write(bytes: Uint8Array): Promise<void>;
   /** `createdAt` is that of the one that it replaces. */
@@ -248,9 +248,9 @@ export interface ArtifactReader extends AsyncDisposable {
 export interface DepsStore {
   /** By package. */
   list(): Promise<string[]>;
-  /** In place of what was asked of that package before. False where it was there already, just so. */
+  /** Replaces the requirement of that package. False if it was the same already. */
   add(requirement: string): Promise<boolean>;
-  /** By the package's name, however it is spelled. False where it was not there. */
+  /** By the package's name, however it is spelled. False if it was not there. */
   remove(name: string): Promise<boolean>;
 }
 
@@ -259,15 +259,15 @@ export interface DepsStore {
  * an id is 1 to 512 printable ASCII characters without blanks. Anything else is `INVALID_NAME`.
  */
 export interface DocumentStore {
-  /** `STORAGE_FAILED` where it is damaged; it can still be put again or deleted. */
+  /** `STORAGE_FAILED` if it is damaged; it can still be put again or deleted. */
   get(collection: string, id: string): Promise<StoredDocument | undefined>;
   /** Gives the revision it has then, or undefined, and nothing is changed, where the condition does not hold. Durable when it resolves. */
   put(collection: string, id: string, value: unknown, condition?: DocumentCondition): Promise<number | undefined>;
-  /** False where there was none, or the condition does not hold. Among several at once, one gets true. */
+  /** False if there was none, or the condition does not hold. If several delete it at once, one gets true. */
   delete(collection: string, id: string, condition?: DocumentCondition): Promise<boolean>;
   /** In the order of their ids, by bytes. */
   list(collection: string, options?: ListDocuments): Promise<DocumentPage>;
-  /** How many there are, also of those that cannot be read. Reads none of them. */
+  /** How many there are, damaged ones included. Does not read them. */
   count(collection: string, where?: DocumentField): Promise<number>;
 }
 
@@ -279,7 +279,7 @@ export interface StoredDocument {
 }
 
 export interface DocumentCondition {
-  /** Only where the document has this revision now; 0 means only where there is none. */
+  /** Only if the document has this revision; 0 means only if there is none. */
   readonly ifRevision?: number;
 }
 
@@ -304,7 +304,7 @@ export interface DocumentPage {
   readonly documents: readonly StoredDocument[];
   /** Those of this page that cannot be read. */
   readonly damaged: readonly DamagedDocument[];
-  /** For `after`, where there are more. */
+  /** For `after`, if there are more. */
   readonly next?: string;
 }
 
@@ -315,7 +315,7 @@ export interface DamagedDocument {
 
 /** What coding agents write down of their conversations, as one text for each conversation. */
 export interface TranscriptStore {
-  /** False, and nothing is changed, where one of this revision or a later one is there already. */
+  /** False, without a change, if this revision or a later one is stored already. */
   put(agentKey: string, id: string, transcript: { revision: number; text: string }): Promise<boolean>;
   get(agentKey: string, id: string): Promise<{ revision: number; text: string } | undefined>;
   /** Ids, in the order in which they were first put. */

@@ -59,7 +59,7 @@ export function documentText(collection: string, id: string, value: unknown): st
 
 export interface KeptDocument {
   readonly id: string;
-  /** Undefined where what is kept is damaged. */
+  /** Undefined if the document is damaged. */
   readonly revision: number | undefined;
   readonly text: string;
 }

@@ -5,7 +5,7 @@ import { CellaError } from '../protocol/errors.ts';
 import type { Lock, LockOwner, LockState } from './contract.ts';
 
 type LockHandleState =
-  | { readonly kind: 'held' | 'doubtful' | 'lost' }
+  | { readonly kind: 'held' | 'uncertain' | 'lost' }
   | { readonly kind: 'released'; readonly done: Promise<void> };
 
 export class LockHandle implements Lock {
@@ -43,11 +43,11 @@ export class LockHandle implements Lock {
 
   /** Not held from now on. Watchers are not called yet: the next renewal usually settles it. */
   suspect(): void {
-    if (this.#state.kind === 'held') this.#state = { kind: 'doubtful' };
+    if (this.#state.kind === 'held') this.#state = { kind: 'uncertain' };
   }
 
   /** For storages whose locks expire. A lost or released lock stays so. */
-  setState(kind: 'held' | 'doubtful' | 'lost'): void {
+  setState(kind: 'held' | 'uncertain' | 'lost'): void {
     const before = this.#state.kind;
     if (before === 'released' || before === 'lost') return;
     this.#state = { kind };
@@ -78,7 +78,7 @@ export function leaseLost(agentKey: string): CellaError {
 }
 
 export function lockAborted(agentKey: string, cause: unknown): CellaError {
-  return new CellaError('ABORTED', `Nobody waits for agent ${JSON.stringify(agentKey)} any longer.`, { cause });
+  return new CellaError('ABORTED', `Waiting for agent ${JSON.stringify(agentKey)} was aborted.`, { cause });
 }
 
 /** The program and its subcommand, such as `cella chat`: other arguments may be private. */

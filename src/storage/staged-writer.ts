@@ -2,7 +2,7 @@
 
 import { CellaError } from '../protocol/errors.ts';
 
-/** Where the bytes of one writer go. Nobody else sees them before `publish`, and `discard` removes them. */
+/** Where the bytes of one writer go. They are not visible before `publish`; `discard` removes them. */
 export interface StagedTarget<Given, Result> {
   write(bytes: Uint8Array): Promise<void>;
   publish(given: Given): Promise<Result>;

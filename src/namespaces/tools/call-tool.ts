@@ -13,7 +13,7 @@ import { prepareRequest, sendRequest, shownRequest } from './http-tool.ts';
 import type { McpServers } from './mcp-servers.ts';
 import { type CallSignature, callSignature } from './parameters.ts';
 import { type Approve, askApproval } from './tool-approval.ts';
-import { authenticate, type Credentials, resolveEnvironment } from './tool-credentials.ts';
+import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-credentials.ts';
 import type { CliTool, HttpTool, McpTool, ToolDefinition } from './tool-definition.ts';
 
 /** Of one session, on the host: code may start as many calls as it likes. */
@@ -32,7 +32,7 @@ export interface ToolRuntime {
   /** Asks a person. Without it, what requires approval is refused. */
   readonly approve?: Approve | undefined;
   /** The secret of that name, which goes to the tool alone. */
-  readonly credentials?: Credentials | undefined;
+  readonly credentials?: CredentialLookup | undefined;
 }
 
 export class ToolCaller {

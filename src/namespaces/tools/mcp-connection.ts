@@ -22,7 +22,7 @@ import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 import { BoundedSchemas } from './bounded-schemas.ts';
 import { type HostCommandOptions, hostEnv, notStartedError } from './host-command.ts';
 import { openError, pythonName } from './mcp-calls.ts';
-import { authenticate, type Credentials, resolveEnvironment } from './tool-credentials.ts';
+import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-credentials.ts';
 import type { McpTool } from './tool-definition.ts';
 import { tail } from './tool-output.ts';
 
@@ -59,7 +59,7 @@ export class McpConnection {
   static async open(
     tool: McpTool,
     hostOptions: HostCommandOptions,
-    credentials: Credentials | undefined,
+    credentials: CredentialLookup | undefined,
   ): Promise<McpConnection> {
     const transport = await makeTransport(tool, hostOptions, credentials);
     const connection = new McpConnection(tool, transport);
@@ -143,7 +143,7 @@ export interface McpTransport {
 export async function makeTransport(
   tool: McpTool,
   hostOptions: HostCommandOptions,
-  credentials: Credentials | undefined,
+  credentials: CredentialLookup | undefined,
 ): Promise<McpTransport> {
   if (tool.command === undefined) return await overHttp(tool, credentials);
   const { env, secrets } = await resolveEnvironment(tool.env ?? {}, credentials, tool.name);
@@ -157,7 +157,7 @@ export async function makeTransport(
   return { transport, secrets, stderrTail: () => transport.stderrTail };
 }
 
-async function overHttp(tool: McpTool, credentials: Credentials | undefined): Promise<McpTransport> {
+async function overHttp(tool: McpTool, credentials: CredentialLookup | undefined): Promise<McpTransport> {
   const { headers, secrets } = await authenticate(tool.auth, credentials, tool.name);
   const url = new URL(tool.url ?? '');
   const options = { requestInit: { headers: { ...tool.headers, ...headers } } };

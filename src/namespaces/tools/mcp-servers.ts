@@ -10,7 +10,7 @@ import { abortedError } from './call-errors.ts';
 import type { HostCommandOptions } from './host-command.ts';
 import type { McpCall } from './mcp-calls.ts';
 import type { McpConnection } from './mcp-connection.ts';
-import type { Credentials } from './tool-credentials.ts';
+import type { CredentialLookup } from './tool-credentials.ts';
 import type { McpTool, ToolDefinition } from './tool-definition.ts';
 import type { RecipeInfo } from './tool-info.ts';
 
@@ -26,13 +26,13 @@ interface OpenMcpServer {
 
 export class McpServers {
   readonly #hostOptions: HostCommandOptions;
-  readonly #credentials: Credentials | undefined;
+  readonly #credentials: CredentialLookup | undefined;
   readonly #servers = new Map<string, OpenMcpServer>();
   /** Why a server did not start, and when it was found out. */
   readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
 
-  constructor(hostOptions: HostCommandOptions, credentials: Credentials | undefined) {
+  constructor(hostOptions: HostCommandOptions, credentials: CredentialLookup | undefined) {
     this.#hostOptions = hostOptions;
     this.#credentials = credentials;
   }

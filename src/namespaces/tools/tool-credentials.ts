@@ -4,10 +4,10 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Auth } from './tool-definition.ts';
 import { hasControl } from './tool-output.ts';
 
-export type Credentials = (name: string) => Promise<string | undefined>;
+export type CredentialLookup = (name: string) => Promise<string | undefined>;
 
 /** An empty secret is a missing one. */
-async function lookUp(credentials: Credentials | undefined, name: string, tool: string): Promise<string> {
+async function lookUp(credentials: CredentialLookup | undefined, name: string, tool: string): Promise<string> {
   const secret = await credentials?.(name);
   if (secret !== undefined && secret !== '') return secret;
   const message = `The tool ${tool} needs the credential ${name}, which is not there.`;
@@ -18,7 +18,7 @@ type CredentialEnvironment = Readonly<Record<string, string | { readonly credent
 
 export async function resolveEnvironment(
   env: CredentialEnvironment,
-  credentials: Credentials | undefined,
+  credentials: CredentialLookup | undefined,
   tool: string,
 ): Promise<{ readonly env: Readonly<Record<string, string>>; readonly secrets: readonly string[] }> {
   const resolved: Record<string, string> = {};
@@ -39,7 +39,7 @@ export interface Authentication {
 
 export async function authenticate(
   auth: Auth | undefined,
-  credentials: Credentials | undefined,
+  credentials: CredentialLookup | undefined,
   tool: string,
 ): Promise<Authentication> {
   if (auth === undefined) return { headers: {}, query: {}, secrets: [] };

@@ -21,7 +21,7 @@ export interface AccessOptions {
   /** Where `admin-token` lies. */
   readonly dataDir: string;
   readonly rates?: RateOptions | undefined;
-  /** Of wrong credentials, and of those that are made. */
+  /** For wrong credentials, and for new ones. */
   readonly credentialRates?: RateOptions | undefined;
   /** For users that have no limit of their own. */
   readonly quotas?: Quotas | undefined;

@@ -157,7 +157,7 @@ interface AuditFilter {
   readonly session?: string | undefined;
 }
 
-/** Undefined where it is another user's, of another session, or cannot be read. */
+/** Undefined if it belongs to another user or session, or cannot be read. */
 function recordOf({ seq, at, event }: LoggedEvent, { userId, session }: AuditFilter): AuditRecord | undefined {
   const { data: entry } = AuditEntry.safeParse(event);
   const matches = entry && (userId ?? entry.userId) === entry.userId && (session ?? entry.session) === entry.session;
@@ -185,7 +185,7 @@ interface RefusalOptions {
   readonly elapsed?: () => number;
 }
 
-interface Source {
+interface AuditSource {
   left: number;
   at: number;
   suppressed: number;
@@ -202,7 +202,7 @@ export class Refusals {
   readonly #write: (entry: AuditEntry) => void;
   readonly #options: Required<RefusalOptions>;
   /** By kind and user or address. The one that was heard of longest ago comes first. */
-  readonly #sources = new Map<string, Source>();
+  readonly #sources = new Map<string, AuditSource>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(write: (entry: AuditEntry) => void, options: RefusalOptions = {}) {
@@ -235,7 +235,7 @@ export class Refusals {
     for (const source of this.#sources.values()) if (source.last) this.#tell(source, source.last, 1);
   }
 
-  #source(key: string, burst: number): Source {
+  #source(key: string, burst: number): AuditSource {
     const { elapsed, everyMs, most } = this.#options;
     const at = elapsed();
     const known = this.#sources.get(key) ?? { left: burst, at, suppressed: 0, last: undefined };
@@ -247,14 +247,14 @@ export class Refusals {
     return known;
   }
 
-  #suppress(source: Source, entry: AuditEntry): void {
+  #suppress(source: AuditSource, entry: AuditEntry): void {
     source.suppressed++;
     source.last = entry;
     this.#timer ??= setTimeout(() => this.#settle(), this.#options.everyMs).unref();
   }
 
   /** `counted`: how many of the suppressed ones this entry itself stands for. */
-  #tell(source: Source, entry: AuditEntry, counted = 0): void {
+  #tell(source: AuditSource, entry: AuditEntry, counted = 0): void {
     const suppressed = source.suppressed - counted;
     source.suppressed = 0;
     source.last = undefined;

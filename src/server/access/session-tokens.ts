@@ -44,7 +44,7 @@ interface SessionTokensOptions {
   readonly documents: DocumentStore;
   readonly clock: Clock;
   readonly users: Pick<UserStore, 'find'>;
-  /** Of checks that fail, by whoever shows the tokens. */
+  /** Failed checks, by caller. */
   readonly failures: RateLimiter;
 }
 

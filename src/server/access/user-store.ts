@@ -92,7 +92,7 @@ export class UserStore {
     return (await this.#find(nameOrId))?.value;
   }
 
-  /** Creates `local` if it is missing or cannot be read: nobody could repair anything without it. */
+  /** Creates `local` if it is missing or cannot be read: without it, nothing could be repaired. */
   async prepare(): Promise<void> {
     const at = this.#clock();
     const rest = { role: 'admin', disabled: false, quotas: {}, createdAt: at, updatedAt: at } as const;

@@ -54,7 +54,7 @@ export class CredentialStore {
     this.#clock = clock;
   }
 
-  /** One's own, or that of the named user for `admin`. It takes the place of the one before. */
+  /** One's own, or that of the named user for `admin`. It replaces the previous one. */
   async set(by: Principal, provider: Provider, value: string, user = by.userName): Promise<CredentialInfo> {
     const { id: userId } = await this.#of(by, user);
     const text = parseInput(CredentialValue, value, 'credential');
@@ -84,7 +84,7 @@ export class CredentialStore {
 
   /**
    * For `admin`: encrypts all anew. A key in a file is replaced by another; one that was given is the one to change to,
-   * with the one before in CELLA_OLD_MASTER_KEY. May be called again where it was interrupted.
+   * with the one before in CELLA_OLD_MASTER_KEY. May be called again if it was interrupted.
    */
   async rotate(by: Principal): Promise<Rotation> {
     requireScope(by, 'admin');
@@ -133,7 +133,7 @@ export class CredentialStore {
     try {
       return unseal(sealed, key, { userId, name: provider });
     } catch {
-      // What the cipher says tells nobody more.
+      // The cipher's own message adds nothing.
       throw unreadable(userId, provider, 'what is stored was changed, or belongs to another user or provider');
     }
   }

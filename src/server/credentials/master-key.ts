@@ -26,7 +26,7 @@ export class Keyring {
   readonly #given: EnvironmentKeys;
   #keys: Promise<readonly MasterKey[]> | undefined;
 
-  /** Nothing is read or made before it is needed. A wrong key is told at once. */
+  /** The file is read or created when it is first needed. An invalid key in the environment fails at once. */
   constructor(path: string, given: EnvironmentKeys = {}) {
     this.#path = path;
     this.#given = given;
@@ -39,7 +39,7 @@ export class Keyring {
     return first;
   }
 
-  /** Looks at the file again where no key has the id: another process may have rotated it. */
+  /** Reads the file again if no key has the id: another process may have rotated it. */
   async find(id: string): Promise<MasterKey | undefined> {
     const known = (await this.#all()).find((key) => key.id === id);
     if (known || this.#isGiven) return known;
@@ -47,12 +47,12 @@ export class Keyring {
     return (await this.#all()).find((key) => key.id === id);
   }
 
-  /** Where the key is a file, another one comes first there. One that was given stays what it is. */
+  /** Adds a new first key to the file. Keys from the environment stay as they are. */
   async rotate(): Promise<void> {
     if (!this.#isGiven) await this.#write([masterKeyOf(newKey()), ...(await this.#all())]);
   }
 
-  /** Forgets the older ones, when nothing is left that they open. */
+  /** Removes older keys, once nothing is encrypted with them. */
   async prune(): Promise<void> {
     if (!this.#isGiven) await this.#write([await this.current()]);
   }
@@ -87,7 +87,7 @@ function environmentKeys({ current, old }: EnvironmentKeys): MasterKey[] {
   return old === undefined ? [first] : [first, keyIn('CELLA_OLD_MASTER_KEY', old)];
 }
 
-/** What is wrong with it is told without a character of it. */
+/** The error never repeats a part of the key. */
 function keyIn(variable: string, text: string): MasterKey {
   const bytes = parseKey(text.trim());
   if (bytes) return masterKeyOf(bytes);
@@ -101,7 +101,7 @@ const MAX_KEY_FILE_BYTES = 10_000;
 
 export const keyFilePath = (dataDir: string): string => join(dataDir, 'master-key');
 
-/** Makes one where there is none. Of several processes at once, one makes it and all read the same. */
+/** Creates the file if there is none. If several processes do so at once, all read the same key. */
 async function readOrMakeKeys(path: string): Promise<Buffer[]> {
   const there = await readKeys(path);
   if (there) return there;
@@ -136,7 +136,7 @@ const linesOf = (keys: readonly Buffer[]): string => keys.map((key) => `${key.to
 
 const newKey = (): Buffer => randomBytes(KEY_BYTES);
 
-/** Undefined where there is no file. One that cannot be used is never replaced: it may be all that opens the rest. */
+/** Undefined if there is no file. An unusable file is never replaced: it may be the only copy of the key. */
 async function readKeys(path: string): Promise<Buffer[] | undefined> {
   const file = await guarded('read', path, () => readOwnFile(path, { maxBytes: MAX_KEY_FILE_BYTES }));
   if (file.kind === 'missing') return undefined;
@@ -149,7 +149,7 @@ async function readKeys(path: string): Promise<Buffer[] | undefined> {
   return good;
 }
 
-/** 32 bytes as base64, base64url or hex; undefined where it is anything else. */
+/** 32 bytes as base64, base64url or hex; undefined if it is anything else. */
 function parseKey(text: string): Buffer | undefined {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex');
   if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return undefined;
@@ -170,7 +170,7 @@ const TAG_BYTES = 16;
 const CIPHER = 'aes-256-gcm';
 
 interface MasterKey {
-  /** Says which key it is, and nothing of the key. */
+  /** Identifies the key without revealing it. */
   readonly id: string;
   readonly bytes: Buffer;
 }
@@ -200,7 +200,7 @@ export function seal(text: string, { id, bytes }: MasterKey, label: AssociatedDa
   return { keyId: id, nonce: nonce.toString('base64'), box: box.toString('base64') };
 }
 
-/** Throws where anything was changed: the key, the label, or a bit of the box. */
+/** Throws if the key, the label or any bit of the box was changed. */
 export function unseal({ nonce, box }: Sealed, { bytes }: MasterKey, label: AssociatedData): string {
   const [iv, data] = [Buffer.from(nonce, 'base64'), Buffer.from(box, 'base64')];
   const end = data.length - TAG_BYTES;

@@ -6,6 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { UsageCounts } from '../../protocol/turn.ts';
 import type { TokenBinding } from '../access/session-tokens.ts';
 import type { UserQuotas } from '../quotas/user-quotas.ts';
+import { callerGone } from './gateway-errors.ts';
 import { costOf, type ModelPolicy, type Price } from './model-policy.ts';
 import type { ModelRequest } from './model-request.ts';
 import { tokensIn, type UsageLedger } from './usage-ledger.ts';
@@ -21,7 +22,7 @@ interface BudgetLimits {
   readonly tokens?: number | undefined;
 }
 
-/** Whose a budget is, and what helps where it is used up. */
+/** Whose budget it is, and what to do when it is used up. */
 interface BudgetText {
   readonly who: string;
   readonly when: string;
@@ -58,7 +59,7 @@ export class Budgets {
     this.#parts = parts;
   }
 
-  /** Keeps back what the call may come to, until it is disposed of. BUDGET_EXCEEDED where nothing is left. */
+  /** Reserves the worst-case cost of the call until it is disposed of. BUDGET_EXCEEDED if the budget is used up. */
   async reserve(
     { session, userId }: TokenBinding,
     { model, body, outputLimit: wanted, storedContext: storedContextName }: ModelRequest,
@@ -114,7 +115,7 @@ function unpriced(model: string | undefined): CellaError {
   );
 }
 
-/** Whoever hangs up before it is told how much that was would pay for none of it. */
+/** A client that hangs up before the provider reports the usage would not be charged for it. */
 const unbounded = (name: string): CellaError =>
   new CellaError('INVALID_REQUEST', `How much ${name} refers to is not known beforehand, and there is a budget.`, {
     advice: 'Send the conversation itself.',
@@ -127,7 +128,7 @@ interface ReservedBudget {
   readonly usd?: number | undefined;
   readonly tokens?: number | undefined;
   readonly used: () => Promise<CostEstimate>;
-  /** Throws where nothing is left of it. */
+  /** Throws if nothing is left. */
   check(used: CostEstimate): void;
 }
 
@@ -136,14 +137,14 @@ interface OpenReservations {
   /** How often something was settled: what was read of the ledger before that is out of date. */
   settled: number;
   change: PromiseWithResolvers<void>;
-  /** Those that look at it. Nobody's is forgotten. */
+  /** Calls that wait or run. At 0 the entry is removed. */
   users: number;
 }
 
 class Reservations {
   readonly #open = new Map<string, OpenReservations>();
 
-  /** To be disposed of when it is written down what the call came to. ABORTED where nobody waits for it any more. */
+  /** Dispose of it once the cost of the call is saved. ABORTED if the caller no longer waits. */
   async take(budgets: readonly ReservedBudget[], estimate: CostEstimate, signal: AbortSignal): Promise<Disposable> {
     const held = budgets.map((budget) => ({ budget, open: this.#hold(budget.key) }));
     const leave = () => {
@@ -151,7 +152,7 @@ class Reservations {
     };
     try {
       const call = { ...estimate };
-      while (!(await tryReserve(held, call, signal))) if (signal.aborted) throw aborted();
+      while (!(await tryReserve(held, call, signal))) if (signal.aborted) throw callerGone();
       return {
         [Symbol.dispose]: () => {
           for (const { open } of held) release(open, call);
@@ -197,7 +198,7 @@ async function tryReserve(held: readonly Reserving[], call: CostEstimate, signal
   return tight === undefined;
 }
 
-/** One call alone always has: nobody knows better what it will come to. */
+/** A single call always fits: its cost is only an estimate. */
 function hasRoom({ budget, open, used }: Reserving & { readonly used: CostEstimate }, call: CostEstimate): boolean {
   if (open.calls.size === 0) return true;
   const all = [used, call, ...open.calls];
@@ -223,17 +224,15 @@ async function changedOrAborted(change: Promise<void>, signal: AbortSignal): Pro
 
 const NO_COST: CostEstimate = { usd: 0, tokens: 0 };
 
-const aborted = (): CellaError => new CellaError('ABORTED', 'Nobody waits for it any more.');
-
 interface CostEstimate {
   readonly usd: number;
   readonly tokens: number;
 }
 
-/** Of input that nobody has counted: a cache may have been written, which some providers take more for. */
+/** For input without reported counts: it may have been written to a cache, which some providers charge more for. */
 export const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
 
-/** A token has a byte at least: digits and rare characters come to that, and whoever chooses the text can choose them. */
+/** A token has at least one byte. Digits and rare characters come close to that, so an agent could choose such text. */
 export function estimateOf(bytes: number, wanted: number, price: Price | undefined): CostEstimate {
   const counts = { input: bytes, output: wanted, cacheRead: 0, cacheWrite: 0 };
   return { usd: price ? costOf(counts, worstCasePrice(price)) : 0, tokens: bytes + wanted };

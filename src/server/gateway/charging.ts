@@ -53,7 +53,7 @@ export async function chargeCall(
 
 /** Tokens of one answer: more than the models of these providers make, of which the fastest make some hundreds. */
 const MOST_PER_SECOND = 500;
-/** How long a provider may go on with a stream until it sees that nobody takes it. */
+/** How long a provider may keep producing after the client has gone. */
 const NOTICED_MS = 2000;
 
 export class CallTiming {
@@ -75,7 +75,7 @@ export class CallTiming {
     this.#refused = status < 200 || status >= 300;
   }
 
-  /** Since the provider has had it; undefined where it has not, or has refused it. */
+  /** Since when the provider has the request; undefined if it has not got it, or has refused it. */
   get workedMs(): number | undefined {
     return this.#heardAt === undefined || this.#refused ? undefined : this.#clock() - this.#heardAt;
   }
@@ -86,7 +86,7 @@ export function maxProduced(
   { outputLimit: wanted, streamed }: Pick<ModelRequest, 'outputLimit' | 'streamed'>,
   { workedMs, isOver }: { readonly workedMs: number; readonly isOver: boolean },
 ): number {
-  // What is no stream is made to its end, whether or not anybody waits for it.
+  // An answer that is not a stream is always produced to its end.
   if (!isOver && !streamed) return wanted.tokens;
   const ms = Math.max(0, workedMs) + (isOver ? 0 : NOTICED_MS);
   return Math.min(wanted.tokens, Math.ceil((ms * MOST_PER_SECOND) / 1000) * wanted.answers);

@@ -49,13 +49,13 @@ export interface FieldRules {
   readonly shape: Shape;
   /** Fields and types that the operator has added. */
   readonly added?: ReadonlySet<string> | undefined;
-  /** False where nothing that makes the provider reach other hosts may pass. */
+  /** False if nothing may pass that makes the provider reach other hosts. */
   readonly mayReach?: boolean | undefined;
   /** Whether `snake_case` is another spelling of `camelCase`. */
   readonly anyCase?: boolean | undefined;
 }
 
-interface Open {
+interface OpenValue {
   readonly shape: Fields;
   readonly isArray: boolean;
   /** The last key of an object; of an array, the number of items so far. */
@@ -63,14 +63,14 @@ interface Open {
   items: number;
 }
 
-/** What is told of a name that nobody knows. */
+/** How an unknown name is shown. */
 const SHOWN_NAME = /^[\w.$-]{1,80}$/;
 const MOST_SHOWN = 200;
 
 export class FieldWatch implements ScanListener {
   readonly mostKept = 256;
   readonly #rules: FieldRules;
-  readonly #open: Open[] = [];
+  readonly #open: OpenValue[] = [];
   /** Of the value that follows. */
   #next: Shape;
   /** Depth in what is free-form. */
@@ -167,7 +167,7 @@ export class FieldWatch implements ScanListener {
 
 const shown = (name: string): string => (SHOWN_NAME.test(name) ? name : '…');
 
-/** Undefined where its end is missing. */
+/** Undefined if its end is missing. */
 function textOf(json: string): string | undefined {
   if (!json.includes('\\')) return json.length > 1 && json.endsWith('"') ? json.slice(1, -1) : undefined;
   try {
@@ -180,7 +180,7 @@ function textOf(json: string): string | undefined {
 const HOW_TO_ADD =
   'If the provider has added it to its API, the operator can allow it with `--provider-field PROVIDER=NAME`; see docs/gateway.md.';
 
-/** What the agent is told of a request that does not pass. */
+/** The error for a request that does not pass. */
 export function refusedRequest(finding: Finding): CellaError {
   const details = { field: finding.at, lasting: true };
   if (finding.kind === 'remote') {
@@ -195,7 +195,7 @@ export function refusedRequest(finding: Finding): CellaError {
   });
 }
 
-/** What the agent is told in the place of an answer that does not pass, and of what would have followed. */
+/** The error that replaces an answer that does not pass, and everything after it. */
 export function refusedAnswer(finding: Finding): CellaError {
   const message = `The provider of the model failed: its answer has ${described(finding)}, and was held back.`;
   return new CellaError('PROVIDER_FAILED', message, {

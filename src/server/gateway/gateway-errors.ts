@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Provider } from '../../protocol/enums.ts';
-import { type CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
+import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
 import { providerAdapters } from './providers/all-providers.ts';
 
 /** The body of an error that the gateway answers with in the provider's place. */
@@ -24,13 +24,15 @@ export function sendProviderError(response: ServerResponse, provider: Provider, 
   response
     .writeHead(status, {
       'content-type': 'application/json',
-      // The agents' own libraries try again where a status looks as if that could help.
+      // The agents' libraries retry by themselves on statuses that look temporary.
       'x-should-retry': String(error.retryable && error.details.lasting !== true),
       ...(retryAfterMs > 0 ? { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) } : {}),
       'content-length': String(Buffer.byteLength(text)),
     })
     .end(text);
 }
+
+export const callerGone = (): CellaError => new CellaError('ABORTED', 'The caller no longer waits for the answer.');
 
 const textOf = ({ message, advice }: CellaError): string => `${message} ${advice}`;
 
@@ -41,7 +43,7 @@ const TOLD: ReadonlySet<ErrorCode> = new Set([
   'CREDENTIAL_MISSING',
   'CREDENTIAL_UNREADABLE',
 ]);
-/** Of turns that nobody asks for any more. */
+/** A bound for turns whose error is never taken. */
 const MOST_TURNS = 1000;
 
 export class TurnErrors {

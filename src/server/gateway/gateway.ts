@@ -1,5 +1,5 @@
 /**
- * The model gateway: an agent calls it as if it were the provider, with its session token in the place of the key. The
+ * The model gateway: an agent calls it as if it were the provider, with its session token instead of the key. The
  * server alone knows the key, puts it in, and passes the answer back; it counts what was used and holds budgets.
  */
 
@@ -14,7 +14,7 @@ import { ByteBudget, type ByteReservation, ConcurrencyLimit } from '../request-l
 import { Budgets, type BudgetsOptions, checkModel } from './budgets.ts';
 import { CallTiming, type ChargingOptions, chargeCall } from './charging.ts';
 import type { Shape } from './field-check.ts';
-import { providerErrorEvent, sendProviderError, TurnErrors } from './gateway-errors.ts';
+import { callerGone, providerErrorEvent, sendProviderError, TurnErrors } from './gateway-errors.ts';
 import { type ModelRequest, readModelRequest } from './model-request.ts';
 import { findProviderRoute, type ProviderRoute, providerOf, requestHeaders } from './provider-api.ts';
 import { providerAdapters } from './providers/all-providers.ts';
@@ -92,7 +92,7 @@ export class ModelGateway implements AsyncDisposable {
 
   /** Ends all calls that are under way; what they came to is written down when it resolves. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#ending.abort(nobodyWaits());
+    this.#ending.abort(callerGone());
     await Promise.allSettled(this.#running);
     this.#upstream[Symbol.dispose]();
   }
@@ -104,7 +104,7 @@ export class ModelGateway implements AsyncDisposable {
     expected: GateOf,
   ): Promise<void> {
     const gone = new AbortController();
-    const leave = () => gone.abort(nobodyWaits());
+    const leave = () => gone.abort(callerGone());
     response.on('close', leave);
     response.on('error', leave);
     try {
@@ -138,7 +138,7 @@ export class ModelGateway implements AsyncDisposable {
     const { tokens, rules } = this.#parts;
     const { hasNetwork = false, ...bound } = expected;
     const mayReach = hasNetwork || rules.providerTools === 'always';
-    // Whoever shows no good token learns nothing of what there is.
+    // Without a valid token, a caller learns nothing about what exists.
     const binding = await tokens.check(presentedToken(request), bound);
     if (rules.keys !== 'gateway') throw otherWay();
     const route = findProviderRoute(provider, request.method ?? '', request.url ?? '');
@@ -156,7 +156,7 @@ export class ModelGateway implements AsyncDisposable {
       const modelRequest = await readModelRequest(request, route, { mostBytes, take: body.add, added, mayReach });
       checkModel(rules, provider, modelRequest.model);
       const counted = route.format !== 'free';
-      // Given back when it is written down what was used in its place.
+      // Released once the real usage is saved.
       using _kept = counted ? await this.#budgets.reserve(binding, modelRequest, signal) : undefined;
       await this.#underWay(this.#call({ route, modelRequest, binding, signal }, request, response));
       response.end();
@@ -268,14 +268,12 @@ const tooManyCalls = (most: number): CellaError =>
     details: { retryAfterMs: 1000 },
   });
 
-const nobodyWaits = (): CellaError => new CellaError('ABORTED', 'Nobody waits for it any more.');
-
 const otherWay = (): CellaError =>
   new CellaError('FORBIDDEN', 'This server gives keys to agents just in time, and has no gateway.', {
     advice: 'The operator chooses the way with `--keys gateway`.',
   });
 
-/** UNAUTHENTICATED where there is none, or where two places show different ones: nobody is to guess which is meant. */
+/** UNAUTHENTICATED if there is none, or if two headers hold different tokens. */
 export function presentedToken({ rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>): string {
   const shown = new Set([...inHeaders(rawHeaders), ...inQuery(url)]);
   const [token] = shown;

@@ -52,7 +52,7 @@ function forEachProvider<T>(make: (provider: Provider) => T): Record<Provider, T
   return Object.fromEntries(providers.map((provider) => [provider, make(provider)])) as Record<Provider, T>;
 }
 
-/** What decides in the place of a person: an agent takes it for the permission that it has to ask for. */
+/** Fields by which a provider would decide instead of a person: an agent would take them for a permission. */
 const VERDICT = /safeguard|verdict|approv|permission|consent|dangerous|auto-mode|afk-mode/i;
 
 function addedOf(lines: readonly string[]): Record<Provider, Set<string>> {
@@ -101,7 +101,7 @@ const MILLION = 1_000_000;
 
 /**
  * model: input / output / read from the cache / written to it. Those of Claude are the ones that its program goes by itself, in
- * version 0.3.325 of the SDK, with what a cache of five minutes costs. A model is named whole where a later one would begin alike.
+ * version 0.3.325 of the SDK, with what a cache of five minutes costs. A model has its full name if the name of a later one begins the same.
  */
 const listed: readonly string[] = [
   'claude-opus-5-5=4/20/0.2/5',
@@ -146,7 +146,7 @@ const listed: readonly string[] = [
   'gemini-2.5-flash-lite*=0.1/0.4/0.01/0.1',
 ];
 
-interface Entry {
+interface PriceEntry {
   readonly matches: (model: string) => boolean;
   readonly length: number;
   readonly price: Price;
@@ -166,7 +166,7 @@ export function costOf({ input, output, cacheRead, cacheWrite }: TokenCounts, pr
   return sum / MILLION;
 }
 
-function entryOf(line: string): Entry {
+function entryOf(line: string): PriceEntry {
   const at = line.lastIndexOf('=');
   const pattern = line.slice(0, Math.max(0, at));
   const numbers = line.slice(at + 1).split('/');

@@ -12,11 +12,11 @@ import { providerAdapters } from './providers/all-providers.ts';
 import type { ApiFormat } from './providers/provider.ts';
 
 export interface ModelRequest {
-  /** As it is sent on; undefined where there is none. */
+  /** As it is sent on; undefined if there is none. */
   readonly body: Buffer | undefined;
   readonly model: string | undefined;
   readonly outputLimit: OutputLimit;
-  /** Whether it is to be answered as it is made. */
+  /** Whether the answer is a stream. */
   readonly streamed: boolean;
   /** By which name it says more than its body holds. */
   readonly storedContext?: string | undefined;
@@ -34,7 +34,7 @@ const Body = z.looseObject({
 });
 type Body = z.infer<typeof Body>;
 
-/** What is checked of a request, beside that it can be read. */
+/** What is checked besides the format. */
 export interface ModelRequestRules extends BodyLimits {
   /** Fields and types of this provider that the operator has added. */
   readonly added: ReadonlySet<string>;
@@ -73,7 +73,7 @@ export async function readModelRequest(
   };
 }
 
-/** Of all that it says, what is looked at here. */
+/** The members that the gateway uses. */
 function parseBody(members: JsonMembers): Body {
   const parsed = Body.safeParse(members.values([...Object.keys(Body.shape), ...OUTPUT_FIELDS]));
   if (parsed.success) return parsed.data;
@@ -81,13 +81,13 @@ function parseBody(members: JsonMembers): Body {
   throw invalidBody(`The body cannot be used: ${issue?.path.join('.')}: ${issue?.message}.`);
 }
 
-/** A stream of chat completions tells what it has used only where that is asked for. */
+/** A stream of chat completions reports its usage only if the request asks for it. */
 function countable({ format: wire }: ProviderRoute, body: Body, members: JsonMembers): Buffer {
   if (wire !== 'chat' || body.stream !== true || body.stream_options?.include_usage === true) return members.bytes;
   return members.with('stream_options', { ...body.stream_options, include_usage: true });
 }
 
-/** Of a call that says nothing of it: as much as any model of these providers answers with. */
+/** For calls that set no limit: as much as any model of these providers answers with. */
 const UNNAMED_OUTPUT = 128_000;
 const MOST_OUTPUT = 10_000_000;
 const MOST_ANSWERS = 128;
@@ -123,7 +123,7 @@ type OutputFields = z.infer<typeof OutputFields>;
 
 export const OUTPUT_FIELDS: readonly string[] = Object.keys(OutputFields.shape);
 
-/** A name of another provider's says nothing: whoever does not know it passes over it. */
+/** Names of other providers are ignored, as the provider ignores them. */
 export function outputLimitOf(wire: ApiFormat, body: unknown): OutputLimit {
   const { data = {} } = OutputFields.safeParse(body);
   const { most, count } = requestedOutput(wire, data);
@@ -139,7 +139,7 @@ function requestedOutput(wire: ApiFormat, said: OutputFields): { readonly most: 
     case 'chat':
       return { most: largest(said.max_completion_tokens, said.max_tokens), count: said.n ?? 1 };
     case 'gemini': {
-      // Of two, nobody knows which one counts.
+      // If both are given, it is not known which one counts.
       const given = [said.generationConfig, said.generation_config].filter((each) => each !== undefined);
       const counts = given.flatMap((each) => [each.candidateCount ?? 1, each.candidate_count ?? 1]);
       const most = given.map((each) => largest(each.maxOutputTokens, each.max_output_tokens));
@@ -187,7 +187,7 @@ export interface JsonMembers {
   with(name: string, value: unknown): Buffer;
 }
 
-/** `take` throws where there is no room for more, beside the bodies of other calls. */
+/** `take` throws if the bodies of all calls together hold too much. */
 export interface BodyLimits {
   readonly mostBytes: number;
   readonly take: (bytes: number) => void;
@@ -225,7 +225,7 @@ export async function readMembers(request: IncomingMessage, room: BodyLimits, wa
   };
 }
 
-/** What is checked here and what the provider reads must be the same: of two with one name, some read the first. */
+/** The provider must read what was checked here: of two members with one name, some parsers read the first. */
 function named(bytes: Buffer, members: readonly JsonMember[]): Map<string, JsonMember> {
   const found = new Map<string, JsonMember>();
   for (const member of members) {
@@ -253,7 +253,7 @@ async function readBytes(
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let gathered = new GatheredBytes();
   let refused = false;
-  // What comes past that is read and dropped, so that the answer finds its way to whoever sends it.
+  // The rest is read and dropped, so that the client receives the answer.
   const refuse = (error: unknown) => {
     refused = true;
     gathered = new GatheredBytes();

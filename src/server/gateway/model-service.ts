@@ -75,7 +75,7 @@ interface KeyReleaseContext {
   readonly credentials: Pick<CredentialStore, 'reveal'>;
 }
 
-/** FORBIDDEN with the gateway, which is there so that no agent holds a key. The key is that of whoever prompts. */
+/** The key of the user who prompts. FORBIDDEN if keys stay behind the gateway. */
 async function releaseKey(
   { keys, tokens, credentials }: KeyReleaseContext,
   { token, provider, expected }: { token: string; provider: Provider; expected?: Partial<TokenBinding> },

@@ -21,18 +21,18 @@ export interface ProviderRoute {
   readonly streams: boolean | undefined;
 }
 
-/** Of these, and never of what might be a key. */
+/** The query parameters that are passed on. Never one that might hold a key. */
 const QUERY = new Set(['beta', 'alt', 'limit', 'after_id', 'before_id', 'pageSize', 'pageToken']);
 const VALUE = /^[\w.-]{0,200}$/;
-/** Of Gemini's forms, those that can be read here. */
+/** The values of Gemini's `alt` that the gateway can read. */
 const FORMS = new Set(['json', 'sse']);
 
-/** Whose path it is, by how it begins. */
+/** By the first part of the path. */
 export function providerOf(url: string): Provider | undefined {
   return providers.find((name) => url.startsWith(`/${name}/`));
 }
 
-/** Undefined where nothing leads there. */
+/** Undefined if the path is not let through. */
 export function findProviderRoute(provider: Provider, method: string, url: string): ProviderRoute | undefined {
   const [path = '', ...query] = url.slice(provider.length + 1).split('?');
   for (const { method: wanted, path: shape, format, fields } of providerAdapters[provider].routes) {
@@ -86,7 +86,7 @@ export function responseHeaders(given: IncomingHttpHeaders, key: string): Outgoi
   return Object.fromEntries(Object.entries(passed).filter(([, value]) => !holdsKey(value, key)));
 }
 
-/** A beta changes what an API has; one that nobody knows here is refused as a field would be. */
+/** A beta changes the fields of an API, so an unknown one is refused like an unknown field. */
 export function checkBetas(given: IncomingHttpHeaders, added: ReadonlySet<string>): void {
   for (const beta of String(given['anthropic-beta'] ?? '').split(',')) {
     const name = beta.trim();

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { callerGone } from './gateway-errors.ts';
 import { responseHeaders } from './provider-api.ts';
 import type { AnswerReader } from './response-reader.ts';
 import { permanentFailure, providerFailed } from './upstream.ts';
@@ -23,7 +24,7 @@ const MOST_JOINED_BYTES = 256 * 1024;
 /** With these, and with no other refusal, the same request may be answered at the next try. */
 const PASSING = new Set([408, 409, 425, 429]);
 
-/** Does not end the response: what was used is to be written down first. Fails with what the provider did wrong. */
+/** Does not end the response: the usage is saved first. Throws if the provider's answer is wrong. */
 export async function relayResponse(
   answer: IncomingMessage,
   response: ServerResponse,
@@ -87,7 +88,7 @@ async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSig
       yield value;
     }
   } catch (error) {
-    if (signal.aborted) throw new CellaError('ABORTED', 'Nobody waits for it any more.');
+    if (signal.aborted) throw callerGone();
     throw error instanceof CellaError ? error : providerFailed('it broke off in the middle of its answer');
   } finally {
     answer.destroy();

@@ -10,6 +10,7 @@ import {
 import { Agent as HttpsAgent, request as requestTls } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CellaError } from '../../protocol/errors.ts';
+import { callerGone } from './gateway-errors.ts';
 
 export interface UpstreamTimeouts {
   /** Until there is a connection. */
@@ -18,7 +19,7 @@ export interface UpstreamTimeouts {
   readonly answerMs: number;
   /** Between two pieces of an answer; and all that the agent has to take them. */
   readonly idleMs: number;
-  /** In which a kept connection tells that it is none any more. What is reset later was heard, and is not sent again. */
+  /** A kept connection that is reset within this time was already closed. After it, the provider may have the request, and it is not sent again. */
   readonly staleMs: number;
   /** Before each further try of a provider that cannot be reached. */
   readonly pausesMs: readonly number[];
@@ -57,7 +58,7 @@ export class Upstream implements Disposable {
     this.#timeouts = timeouts;
   }
 
-  /** Redirects are answers like others. PROVIDER_FAILED where there is none, ABORTED where nobody waits any more. */
+  /** Redirects count as answers. PROVIDER_FAILED if there is no answer, ABORTED if the caller no longer waits. */
   async send(outgoing: UpstreamRequest): Promise<IncomingMessage> {
     const { pausesMs } = this.#timeouts;
     for (let tries = 1; ; tries++) {
@@ -86,8 +87,8 @@ export class Upstream implements Disposable {
     this.#https.destroy();
   }
 
-  #try(outgoing: UpstreamRequest): Promise<Outcome> {
-    const { promise, resolve } = Promise.withResolvers<Outcome>();
+  #try(outgoing: UpstreamRequest): Promise<UpstreamOutcome> {
+    const { promise, resolve } = Promise.withResolvers<UpstreamOutcome>();
     const { url, method, headers, body, signal, onSent: onHeard = () => {} } = outgoing;
     const tls = url.protocol === 'https:';
     const sent = (tls ? requestTls : request)(url, { method, headers, agent: tls ? this.#https : this.#http, signal });
@@ -104,7 +105,7 @@ export class Upstream implements Disposable {
     sent.on('error', (error: NodeJS.ErrnoException) => {
       clearTimeout(late.timer);
       const mayBeStale = sent.reusedSocket && performance.now() - began < this.#timeouts.staleMs;
-      if (signal.aborted) resolve({ kind: 'failed', error: left() });
+      if (signal.aborted) resolve({ kind: 'failed', error: callerGone() });
       else resolve(outcomeOf(error.code ?? 'unknown', mayBeStale));
     });
     sent.end(body);
@@ -112,7 +113,7 @@ export class Upstream implements Disposable {
   }
 
   /** First for a connection, then for the answer. */
-  #watch(sent: ClientRequest, resolve: (outcome: Outcome) => void): { timer: NodeJS.Timeout } {
+  #watch(sent: ClientRequest, resolve: (outcome: UpstreamOutcome) => void): { timer: NodeJS.Timeout } {
     const { connectMs, answerMs } = this.#timeouts;
     const giveUp = (what: string) => () => {
       resolve({ kind: 'failed', error: permanentFailure(what) });
@@ -133,13 +134,13 @@ export class Upstream implements Disposable {
   }
 }
 
-type Outcome =
+type UpstreamOutcome =
   | { readonly kind: 'answer'; readonly answer: IncomingMessage }
   | { readonly kind: 'stale' }
   | { readonly kind: 'unheard'; readonly code: string }
   | { readonly kind: 'failed'; readonly error: CellaError };
 
-function outcomeOf(code: string, mayBeStale: boolean): Outcome {
+function outcomeOf(code: string, mayBeStale: boolean): UpstreamOutcome {
   if (mayBeStale && code === 'ECONNRESET') return { kind: 'stale' };
   if (UNHEARD.has(code)) return { kind: 'unheard', code };
   const why = `it cannot be reached (${code})`;
@@ -148,21 +149,19 @@ function outcomeOf(code: string, mayBeStale: boolean): Outcome {
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => {
-    throw left();
+    throw callerGone();
   });
 }
-
-const left = (): CellaError => new CellaError('ABORTED', 'Nobody waits for it any more.');
 
 /** Says nothing of the request, which holds the key. */
 export const providerFailed = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`);
 
-/** What the next try would meet as well: whoever asked is told not to make it. */
+/** An error that a retry would meet again: the client is told not to retry. */
 export const permanentFailure = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`, { details: { lasting: true } });
 
-/** What must not get to the agent: it is told to the operator as a refused attack too. */
+/** An answer that must not reach the agent. It is also logged as a refused attack. */
 export const heldBack = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}, and was held back.`, {
     details: { lasting: true, heldBack: true },

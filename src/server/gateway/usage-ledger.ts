@@ -11,7 +11,7 @@ const MOST_MODELS = 100;
 const OTHER = 'other';
 
 export interface CallUsage {
-  /** With its model, and its cost where that is known. */
+  /** With its model, and its cost if known. */
   readonly usage: TokenUsage;
   readonly estimated: boolean;
 }
@@ -26,7 +26,7 @@ export class UsageLedger {
   readonly #clock: Clock;
   /** One write at a time for each of them; other servers are waited for by trying again. */
   readonly #writing = new KeyedSerialQueue<string>();
-  /** What could not be written. No sum is told without it: whoever could fill a disk would use what nobody counts. */
+  /** Usage that could not be saved. Every sum includes it: otherwise a full disk would make usage free. */
   readonly #unsaved = new Map<string, ModelUsage>();
 
   constructor(documents: DocumentStore, clock: Clock = Date.now) {
@@ -64,7 +64,7 @@ export class UsageLedger {
     return found;
   }
 
-  /** Tries once more to write what could not be written; gives what is left of it, by what it is the usage of. */
+  /** Tries again to save it; returns what is still unsaved, by document. */
   async settle(): Promise<ReadonlyMap<string, ModelUsage>> {
     await Promise.allSettled([...this.#unsaved.keys()].map((id) => this.#inTurn(id, unused)));
     return this.#unsaved;

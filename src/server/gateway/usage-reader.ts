@@ -62,7 +62,7 @@ export class UsageReader {
     return this.#ended;
   }
 
-  /** Whether the answer has come to its end, also where that of its connection was not waited for. */
+  /** Whether the answer is complete, even if its connection is still open. */
   get isOver(): boolean {
     return this.#ended || this.#last === 'final';
   }
@@ -82,7 +82,7 @@ export class UsageReader {
     return { counts, model: this.#model, reported };
   }
 
-  /** What comes after the last one takes nothing back. */
+  /** A later message cannot take back a final one. */
   #see(last: Finality | undefined): void {
     if (this.#last === undefined || this.#last === 'final-if-last') this.#last = last ?? this.#last;
   }

@@ -15,7 +15,7 @@ export interface TokenCounts {
  */
 export type Finality = 'final' | 'final-if-last' | 'unknown';
 
-/** One message of a stream, or the whole of an answer that is none. What is not known has no place in it. */
+/** What one message of a stream says, or the whole answer if it is not a stream. Unknown parts are missing. */
 export interface UsageReport {
   readonly counts?: Partial<TokenCounts> | undefined;
   readonly model?: string | undefined;
@@ -44,7 +44,7 @@ export const Text = z
 
 export const joined = (...texts: (string | undefined)[]): string => texts.map((text) => text ?? '').join('');
 
-/** Without those that are not there: they would take the place of what was said before. */
+/** Without undefined counts: they would replace earlier ones. */
 export function definedCounts(
   counts: { readonly [K in keyof TokenCounts]?: number | undefined },
 ): Partial<TokenCounts> {

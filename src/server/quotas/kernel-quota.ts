@@ -29,12 +29,12 @@ export class KernelQuota {
     else this.#starting.delete(info.id);
   }
 
-  /** The same for a kernel of this owner that is yet to be made, like that of the session. */
+  /** The same for a new kernel of this owner with the settings of the session. */
   async admitFork(info: SessionInfo, ownerId: string): Promise<void> {
     await this.#admit({ ...info, id: '', ownerId });
   }
 
-  /** The same for one that lives, and begins again with other limits. */
+  /** The same for a live kernel that restarts with other limits. */
   async admitChange(info: SessionInfo, limits: SessionInfo['settings']['limits']): Promise<void> {
     if (info.state !== 'hibernated') await this.#admit({ ...info, settings: { ...info.settings, limits } });
   }

@@ -33,7 +33,7 @@ interface StorageQuotaOptions {
   readonly elapsed?: () => number;
 }
 
-interface Measured {
+interface MeasuredStorage {
   readonly at: number;
   readonly bytes: number;
 }
@@ -41,8 +41,8 @@ interface Measured {
 export class StorageQuota {
   readonly #parts: StorageQuotaOptions;
   readonly #elapsed: () => number;
-  readonly #measured = new Map<string, Measured>();
-  readonly #measuring = new Map<string, Promise<Measured>>();
+  readonly #measured = new Map<string, MeasuredStorage>();
+  readonly #measuring = new Map<string, Promise<MeasuredStorage>>();
 
   constructor(parts: StorageQuotaOptions) {
     this.#parts = parts;
@@ -72,7 +72,7 @@ export class StorageQuota {
     return (await this.#measure(userId)).bytes;
   }
 
-  #measure(userId: string): Promise<Measured> {
+  #measure(userId: string): Promise<MeasuredStorage> {
     const known = this.#measuring.get(userId);
     if (known) return known;
     const measuring = this.#measureNow(userId).finally(() => this.#measuring.delete(userId));
@@ -80,7 +80,7 @@ export class StorageQuota {
     return measuring;
   }
 
-  async #measureNow(userId: string): Promise<Measured> {
+  async #measureNow(userId: string): Promise<MeasuredStorage> {
     const { checkpoints, transcripts, events } = this.#parts;
     const { folders, agentKeys, keptBytes } = await this.#parts.storedDataOf(userId);
     let bytes = keptBytes;
@@ -99,7 +99,7 @@ export class StorageQuota {
 const MOST_LOOKED_AT = 50_000;
 const BLOCK_BYTES = 512n;
 
-/** `folders` are those of agents. Without an end where there is too much to look at. 0 where they have no user of their own. */
+/** `folders` are those of agent keys. Infinity if there is too much to count; 0 if they have no user of their own. */
 async function unlinkedBytes(folders: readonly string[]): Promise<number> {
   const homes = await Promise.all(folders.map((folder) => factsOf(join(folder, 'home'))));
   const own = homes.filter((home) => home !== undefined && isSandboxUid(Number(home.uid)));

@@ -45,7 +45,7 @@ export class SessionEnding {
   watchLock(): void {
     const { lock } = this.#parts;
     lock.watch((state) => {
-      if (state === 'doubtful') this.abort(ownershipUncertain());
+      if (state === 'uncertain') this.abort(ownershipUncertain());
       if (state === 'lost') void this.#ownershipLost();
     });
     // An uncertain lock may turn out to be held.

@@ -31,7 +31,7 @@ test('a session whose lock was in doubt while it was opened is there again when 
   const { storage, host, taken } = await opened();
   const last = storage.events.last.bind(storage.events);
   vi.spyOn(storage.events, 'last').mockImplementationOnce(async (key) => {
-    taken.at(-1)?.setState('doubtful');
+    taken.at(-1)?.setState('uncertain');
     return await last(key);
   });
   const { session } = await host.create('local', {});

@@ -207,7 +207,7 @@ interface WrittenFile {
   readonly stamp: string;
 }
 
-/** Writes one artifact to a file that nobody sees until it gets its name. */
+/** Writes one artifact to a file that is not visible until it gets its name. */
 function artifactFile(
   name: string,
   path: string,

@@ -139,7 +139,7 @@ function ofFolder(name: string, stored: StoredManifest): StoredManifest {
   return { kind: 'damaged', reason: `the manifest is that of ${stored.manifest.id}` };
 }
 
-/** Writes one checkpoint to a folder that nobody sees until it gets its name. */
+/** Writes one checkpoint to a folder that is not visible until it gets its name. */
 function checkpointFolder(
   folder: string,
   publish: (manifest: Manifest) => Promise<void>,

@@ -7,14 +7,14 @@ import { ProcessLiveness } from './process-liveness.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cella-lifeline-'));
+  folder = mkdtempSync(join(tmpdir(), 'cella-liveness-'));
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A holder whose pid says nothing here: only its file tells. */
 const unseen = '7-1-abc-1-abcdef';
 
-describe('a lifeline', () => {
+describe('the file of a process', () => {
   it('tells that its holder lives, until it is closed', () => {
     const [one, other] = [new ProcessLiveness(folder), new ProcessLiveness(folder)];
     expect(other.isAlive(one.ownId)).toBe(true);

@@ -146,7 +146,7 @@ export class FileStorage implements Storage {
 interface ScopesOptions {
   /** Scopes lie in it, each in a folder of its own. */
   readonly folder: string;
-  /** For those that are being removed. */
+  /** For scopes that are being removed. */
   readonly staging: StagingFolder;
   readonly database: Database;
   readonly liveness: ProcessLiveness;

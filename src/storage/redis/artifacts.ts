@@ -153,7 +153,7 @@ function parse(value: string): FoundArtifact | undefined {
     const info = ArtifactInfo.safeParse({ ...JSON.parse(text), createdAt: Number(created) });
     return info.success ? { info: info.data, content: { id, chunks: Number(chunks) } } : undefined;
   } catch {
-    return undefined; // no JSON: whoever asks is told that it is damaged
+    return undefined; // not JSON: it counts as damaged
   }
 }
 
@@ -188,7 +188,7 @@ interface WrittenBlob {
   readonly sha256: string;
 }
 
-/** Writes one artifact to chunks that nobody sees until its facts name them. What cannot be removed expires. */
+/** Writes one artifact to chunks that are not visible until its metadata names them. What cannot be removed expires. */
 function artifactChunks(
   { redis, keys }: RedisContext,
   name: string,

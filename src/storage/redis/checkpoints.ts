@@ -175,7 +175,7 @@ function parseManifest(id: string, text: string): ParsedManifest {
   return { kind: 'whole', manifest: manifest.data };
 }
 
-/** Writes one checkpoint to chunks that nobody sees until its manifest names them. What cannot be removed expires. */
+/** Writes one checkpoint to chunks that are not visible until its manifest names them. What cannot be removed expires. */
 function checkpointChunks(
   { redis, keys }: RedisContext,
   publish: (manifest: Manifest, content: ChunkedBlob) => Promise<void>,

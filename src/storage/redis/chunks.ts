@@ -11,7 +11,7 @@ import { asBytes, asNumber, type Keys, type RedisCommands, type RedisContext } f
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** How long unpublished chunks last. */
 const UNFINISHED_S = 3600;
-/** How long chunks last that were replaced or deleted, for those who are reading them. */
+/** How long replaced or deleted chunks stay readable for those who are reading them. */
 export const REPLACED_S = 600;
 
 /** Where the bytes are: what a manifest says of them. */
@@ -24,7 +24,7 @@ const chunkKey = (keys: Keys, { id }: { readonly id: string }, index: number): s
   keys.of('chunk', id, String(index));
 
 /**
- * Lua, to go before a script that publishes. `keep(stem, count)` makes chunks stay, and is false where one is missing;
+ * Lua, to go before a script that publishes. `keep(stem, count)` makes chunks stay, and is false if one is missing;
  * `drop(stem, count, seconds)` lets them go.
  */
 export const PUBLISH_FUNCTIONS = `

@@ -95,7 +95,7 @@ export class RedisConnection implements RedisCommands {
     const client = newClient(this.#redis, this.address);
     client.on('ready', () => this.#tell(undefined));
     client.on('error', (error) => this.#tell(this.#failure(error)));
-    client.connect().catch(() => {}); // told by `error`
+    client.connect().catch(() => {}); // reported by `error`
     return client;
   }
 

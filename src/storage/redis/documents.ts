@@ -79,7 +79,7 @@ return 0
 
 /**
  * ARGV: the two ends of the range, the most documents, the most bytes, and whether the range is one of entries; then
- * whether all documents must have theirs. Gives whether there are more, then ids and values; -1 where some have none.
+ * whether all documents must have theirs. Gives whether there are more, then ids and values; -1 if some have none.
  */
 const LIST = script(`
 local most, left = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -102,7 +102,7 @@ end
 return found
 `);
 
-/** ARGV: the two ends of the range of entries, and whether all documents must have theirs; -1 where some have none. */
+/** ARGV: the two ends of the range of entries, and whether all documents must have theirs; -1 if some have none. */
 const COUNT = script(`
 if ARGV[3] == '1' and redis.call('HLEN', KEYS[5]) ~= redis.call('ZCARD', KEYS[2]) then return -1 end
 return redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])

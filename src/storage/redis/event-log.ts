@@ -30,7 +30,7 @@ return last
 
 /**
  * Only from the front, and never back: an event with an early time behind a later one stays until that one may go.
- * ARGV: the most events, the most bytes and the time, each empty where it is not limited.
+ * ARGV: the most events, the most bytes and the time, each empty if it is not limited.
  */
 const TRIM = script(`
 local facts = redis.call('HMGET', KEYS[1], 'last', 'bytes', 'floor')

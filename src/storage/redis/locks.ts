@@ -29,8 +29,8 @@ import {
 
 /** A lock is renewed so many times while it would last. */
 const RENEWALS = 6;
-/** After this part of the lease without renewal, the lock counts as doubtful. */
-const DOUBT = 0.6;
+/** After this part of the lease without renewal, the lock counts as uncertain. */
+const UNCERTAIN_AFTER = 0.6;
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 25;
 
@@ -45,8 +45,8 @@ const LockValue = z.object({
 type LockValue = z.infer<typeof LockValue>;
 
 /**
- * Takes it where it is free or still as the caller saw it (ARGV[2], a dead one's), and gives its token; else gives the
- * one that has it. KEYS: lock, token, and the count of all tokens.
+ * Takes the lock if it is free, or still has the value that the caller saw (ARGV[2], of a dead process), and returns its
+ * token; else returns the current value. KEYS: lock, token, and the count of all tokens.
  */
 const TAKE = script(`
 local now = redis.call('GET', KEYS[1])
@@ -57,7 +57,7 @@ redis.call('SET', KEYS[2], token)
 return {token}
 `);
 
-/** 0 where another has it, or has had it since: who only finds that it has expired takes it again. */
+/** 0 if another process has or had the lock since. If it only expired, it is taken again. */
 const RENEW = script(`
 local now = redis.call('GET', KEYS[1])
 if (now and now ~= ARGV[1]) or redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
@@ -143,7 +143,7 @@ export class RedisLocks implements Locks {
     await Promise.allSettled(releases);
   }
 
-  /** The live owner, if there is one; else the lock is ours. */
+  /** Returns the live owner, if there is one; else takes the lock. */
   async #take(agentKey: string, value: string): Promise<LockValue | Pick<HeldLease, 'keys' | 'token'>> {
     const keys = this.#keysOf(agentKey);
     const ask = async (seen: string) => {
@@ -183,13 +183,13 @@ export class RedisLocks implements Locks {
     await Promise.all(
       [...this.#held].map(async ([lock, held]) => {
         if (lock.state === 'released') return;
-        // This process may have been stopped. Watchers see the doubt only if the server does not answer.
-        const late = now - held.provenAt > this.#leaseMs * DOUBT;
+        // This process may have been stopped. Watchers see that it is uncertain only if the server does not answer.
+        const late = now - held.provenAt > this.#leaseMs * UNCERTAIN_AFTER;
         if (late) lock.suspect();
         const args = [held.value, held.token, String(this.#leaseMs)];
         const kept = await this.#context.redis.run(RENEW, held.keys, args).catch(() => null);
         if (kept === null) {
-          if (late) lock.setState('doubtful');
+          if (late) lock.setState('uncertain');
           return;
         }
         if (kept === 0) return this.#lose(lock);
@@ -227,7 +227,7 @@ function parseLockValue(text: string): LockValue | undefined {
   try {
     return LockValue.safeParse(JSON.parse(text)).data;
   } catch {
-    return undefined; // nobody's that we know: it may be taken
+    return undefined; // not a value of ours: the lock may be taken
   }
 }
 
@@ -235,7 +235,7 @@ interface Fence {
   /** Where the newest token of the lock's key is. */
   readonly key: string;
   readonly token: string;
-  /** Told that another has got the lock; gives what to fail with. */
+  /** Called if another process has the lock; returns the error to fail with. */
   readonly onLost: () => CellaError;
 }
 

@@ -240,14 +240,14 @@ describe('a lock', () => {
     expect(await other.events.last('a')).toBe(3);
   });
 
-  it('that could not be renewed for long is doubtful, and held again when nobody has taken it', async () => {
+  it('that could not be renewed for long is uncertain, and held again when nobody has taken it', async () => {
     const storage = await RedisStorage.open(redis.url, { prefix: 'doubt', leaseMs: 300 });
     onTestFinished(() => storage.close());
     const lock = await storage.locks.acquire('a');
     const states: string[] = [];
     lock.watch((state) => states.push(state));
     await redis.freeze();
-    await vi.waitFor(() => expect(states.at(-1)).toBe('doubtful'), { timeout: 10_000 });
+    await vi.waitFor(() => expect(states.at(-1)).toBe('uncertain'), { timeout: 10_000 });
     expect(lock.held).toBe(false);
     await redis.thaw();
     await vi.waitFor(() => expect(states.at(-1)).toBe('held'), { timeout: 10_000 });

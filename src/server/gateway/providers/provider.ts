@@ -8,7 +8,7 @@ export type ApiFormat = 'messages' | 'responses' | 'chat' | 'gemini' | 'free';
 
 /** The fields that an API has. */
 export interface ApiFields {
-  /** Undefined where a request has no body. */
+  /** Undefined if a request has no body. */
   readonly request?: Shape;
   readonly answer: Shape;
   /** Of one event of a stream. */
