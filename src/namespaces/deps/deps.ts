@@ -28,7 +28,7 @@ export interface InstalledDeps {
   readonly note?: string;
 }
 
-export interface DepsSummary {
+export interface DepsStatus {
   readonly requirements: readonly string[];
   /** Of the Python of these kernels: `cp311-x86_64`. */
   readonly python: string;
@@ -66,7 +66,7 @@ export class Deps {
   }
 
   /** Installs nothing. */
-  async status(): Promise<DepsSummary> {
+  async status(): Promise<DepsStatus> {
     const requirements = await this.#store.list();
     const installed = requirements.length === 0 || (await this.#sets.find(requirements)) !== undefined;
     return { requirements, python: await this.#sets.tag(), installed };
