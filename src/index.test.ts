@@ -58,7 +58,8 @@ describe('the pages', () => {
 });
 
 /** Words of the glossary's last column that mean nothing else in this code. */
-const RETIRED = /lodging|lifeline|vigil|staff|curtain|shelf|\bdesk\b|keeper|quarters|mourn|daemon|enclosure|\btwin|attendant/i;
+const RETIRED =
+  /lodging|lifeline|vigil|staff|curtain|shelf|\bdesk\b|keeper|quarters|mourn|daemon|enclosure|\btwin|attendant/i;
 /** Names in stored data, which do not change: files, collections and locks. */
 const STORED = /daemon\.(json|log|sock)|'daemons'|'daemon-secrets'|\\0daemon/g;
 
