@@ -518,7 +518,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     await using client = await connect({ url: daemon.url, token: daemon.token });
     await using session = await client.open({ agentKey: 'tools' });
     const env = { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
-    const words = ['agent', 'by CLI #plain', '--session', session.id, '--tools', 'Edit, Write'];
+    const words = ['prompt', 'by CLI #plain', '--session', session.id, '--tools', 'Edit, Write'];
     model.seen.length = 0;
     const first = prompt(daemon, session.id, 'by all #plain');
     await until(daemon, session.id, ({ type }) => type === 'turn_started');
@@ -537,7 +537,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(ownToolsOf('by client')).toEqual([]);
     expect(ownToolsOf('by CLI')).toEqual(['Edit', 'Write']);
     const wrong = await runHere([...words.slice(0, -1), 'Read,--add-dir'], dataDir, { env });
-    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('is no list of tools')]);
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('is not a list of tools')]);
   });
 
   test('is there for the client: events as they come, and how it ended', async () => {
