@@ -76,7 +76,7 @@ describe.skipIf(!canRunDocker)('cella images, with an engine', { timeout: 180_00
     // The default image has no such program.
     expect(ran.out).toContain('/setpriv');
     const listed = await run('list', ...engine);
-    expect(listed.out).toMatch(/^NAME +PYTHON +SIZE +MADE +ID\n/);
+    expect(listed.out).toMatch(/^NAME +PYTHON +SIZE +CREATED +ID\n/);
     expect(listed.out).toMatch(/^cella-e2e:one /m);
     for (const each of ['cella-e2e:two', name]) {
       expect((await run('delete', each, ...engine)).out).toBe(`Deleted ${each}.\n`);
