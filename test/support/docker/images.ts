@@ -22,7 +22,7 @@ let copies = 0;
 /** What is known of images as another process has it: it has asked none yet. */
 export async function anotherImageModule(): Promise<typeof ImageModule> {
   copies += 1;
-  return await import(`../../src/environments/container/image-python.ts?${copies}`);
+  return await import(`../../../src/environments/container/image-python.ts?${copies}`);
 }
 
 /** With nothing but these files, all of which may be run. */
