@@ -105,7 +105,7 @@ describe('in-process', () => {
     shareCache(data);
     const repl = cella.start(['repl', '--executor', 'in-process', '--data', data], { terminal: true });
     await repl.says('>>> ');
-    expect(repl.out).toContain('Python in WebAssembly, with no isolation: ');
+    expect(repl.out).toContain('Python in WebAssembly, with no isolation. ');
     repl.type('\x04');
     expect(await repl.ended).toBe(0);
     const chat = cella.start(['chat', '--executor', 'in-process', '--data', data], { terminal: true });
@@ -143,7 +143,7 @@ describe('packages', () => {
     const { err } = await cella.run(['run', ...place, ...code]);
     expect(err).toContain('ModuleNotFoundError');
     expect(err).toMatch(
-      /cella: tiny: configured, and not all installed for this Python \(cp3.*`cella deps sync` installs/,
+      /cella: tiny: on the list, but not all installed for this Python \(cp3.*Install with `cella deps sync`/,
     );
     expect(JSON.parse((await cella.run(['deps', 'list', '--json'], noPython)).out)).toMatchObject({ deps: ['tiny'] });
   });
