@@ -14,7 +14,7 @@ describe('the Python of a subprocess', () => {
   it('is given up where it hangs', async () => {
     const python = join(await scratchFolder(), 'python3');
     // Answers questions about itself, and hangs where it is to be a template.
-    const facts = JSON.stringify({ version: [3, 11, 0], executable: python, packageFolders: [] });
+    const facts = JSON.stringify({ version: [3, 11, 0], executable: python, tag: 'cp311-x86_64', packageFolders: [] });
     const script = `#!/bin/sh\ncase "$*" in *template*) exec sleep 1000;; esac\necho '${facts}'\n`;
     await writeFile(python, script, { mode: 0o755 });
     await expect(openSession({ python, startTimeoutMs: 300 })).rejects.toMatchObject({
