@@ -92,7 +92,7 @@ describe('cella prompt', () => {
     expect(started.out).toBe('You said run make test (ask).\nIt was allowed.\n');
     expect(started.err).toContain(`cella permissions allow`);
     const late = await run('permissions', 'deny', 'piped', id);
-    expect(late).toMatchObject({ code: 1, err: expect.stringContaining('resolved before by local: allowed') });
+    expect(late).toMatchObject({ code: 1, err: expect.stringContaining('already resolved by local: allowed') });
     // The rule decides from here on.
     const again = await run('prompt', 'run make clean', '--agent', 'piped');
     expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/allowed by the rule rul_\w{16}/) });
