@@ -183,7 +183,10 @@ def refused(work):
     const { value } = await session.run('open("/proc/1/cmdline").read().split("\\0")');
     expect(JSON.stringify(value)).not.toContain(dataDir);
     const { Config } = await (await (await admin()).only(dataDir)).inspect();
-    expect(Config.Cmd).toEqual(['container', expect.stringMatching(/^\{"folder":"\/cella\/door","preload":\[\]\}$/)]);
+    expect(Config.Cmd).toEqual([
+      'container',
+      expect.stringMatching(/^\{"folder":"\/cella\/connection","preload":\[\]\}$/),
+    ]);
     expect(Config.Env.join('\n')).not.toMatch(/word|secret|token/i);
   });
 
