@@ -6,7 +6,7 @@ import type { NamespacesApi, SessionApi } from '../session/api.ts';
 import type { LogLine } from './execution-result.ts';
 import { LegacyConnections } from './legacy-connections.ts';
 import type { McpBackend } from './mcp-backend.ts';
-import { McpExecutionQueue, PendingExecutions } from './mcp-executions.ts';
+import { ExecutionsAwaitingAnswer, McpExecutionQueue } from './mcp-executions.ts';
 import { createMcpServer } from './mcp-server.ts';
 
 interface HostedMcpOptions {
@@ -51,7 +51,7 @@ export function hostMcp(parts: HostedMcpOptions): HostedMcp {
 
 class HostedMcpBackend implements McpBackend {
   readonly options: McpBackend['options'];
-  readonly pending = new PendingExecutions();
+  readonly pending = new ExecutionsAwaitingAnswer();
   readonly canChangeDeps: boolean;
   readonly isWasm: boolean;
   readonly #parts: HostedMcpOptions;

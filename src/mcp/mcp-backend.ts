@@ -7,7 +7,7 @@ import { type OpenedNamespaces, openNamespaces } from '../session/session-namesp
 import type { SessionOptions } from '../session/session-options.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { LogLine } from './execution-result.ts';
-import { McpExecutionQueue, PendingExecutions } from './mcp-executions.ts';
+import { ExecutionsAwaitingAnswer, McpExecutionQueue } from './mcp-executions.ts';
 
 /** What an MCP server works with. */
 export interface McpBackend {
@@ -16,7 +16,7 @@ export interface McpBackend {
     readonly timeoutMs: number;
     readonly log: LogLine;
   };
-  readonly pending: PendingExecutions;
+  readonly pending: ExecutionsAwaitingAnswer;
   /** Whether packages can be changed. */
   readonly canChangeDeps: boolean;
   /** Whether the code runs in WebAssembly, without isolation. */
@@ -61,7 +61,7 @@ export interface McpSessionHooks {
 /** Shared by all clients of one MCP server. Sessions are opened by agent key on first use. */
 export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   readonly options: PooledMcpBackendOptions;
-  readonly pending = new PendingExecutions();
+  readonly pending = new ExecutionsAwaitingAnswer();
   readonly #queues = new Map<string, McpExecutionQueue>();
   /** Those that live elsewhere. */
   readonly #sessions = new Map<string, Promise<SessionApi>>();

@@ -228,7 +228,7 @@ interface PendingExecution {
 }
 
 /** Executions whose call has ended with a question, by the token that the client sends back with the answer. */
-export class PendingExecutions {
+export class ExecutionsAwaitingAnswer {
   readonly #executions = new Map<string, PendingExecution>();
 
   /** Returns a resume token that cannot be guessed and is valid for one answer. */

@@ -11,7 +11,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { type Elicitation, parseAnswer } from './elicitation.ts';
-import type { CallClient, McpExecution, PendingExecutions } from './mcp-executions.ts';
+import type { CallClient, ExecutionsAwaitingAnswer, McpExecution } from './mcp-executions.ts';
 
 export type ProtocolEra = 'legacy' | 'modern';
 
@@ -23,13 +23,13 @@ export class RunCodeCall implements CallClient, Disposable {
   readonly canElicit: boolean;
   readonly #context: ServerContext;
   readonly #era: ProtocolEra;
-  readonly #pending: PendingExecutions;
+  readonly #pending: ExecutionsAwaitingAnswer;
   readonly #progress: CallProgress;
 
   constructor(
     context: ServerContext,
     server: McpServer,
-    { era, pending }: { era: ProtocolEra; pending: PendingExecutions },
+    { era, pending }: { era: ProtocolEra; pending: ExecutionsAwaitingAnswer },
   ) {
     this.#context = context;
     this.#era = era;

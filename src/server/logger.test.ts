@@ -3,7 +3,7 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rm
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { LogLines, openLogs } from './logger.ts';
+import { LogWriter, openLogs } from './logger.ts';
 
 let folder: string;
 
@@ -54,7 +54,7 @@ it('a file that cannot be opened is told at once', () => {
 
 it('a reader that does not read loses lines, is told how many, and holds neither a write nor the end up', async () => {
   const { fd, reader } = pipe();
-  const lines = new LogLines(fd);
+  const lines = new LogWriter(fd);
   const sent = 12_000; // some 12 MB, where 8 are kept
   for (let n = 0; n < sent; n++) lines.write(line(n));
   let text = '';
@@ -78,13 +78,13 @@ it('a reader that does not read loses lines, is told how many, and holds neither
 it('a reader that has gone holds nothing up', async () => {
   const { fd, reader } = pipe();
   closeSync(reader);
-  const lines = new LogLines(fd);
+  const lines = new LogWriter(fd);
   for (let n = 0; n < 10_000; n++) lines.write(line(n));
   await lines.close();
 });
 
 it('a full disk ends the wait for the last lines', async () => {
-  const lines = new LogLines(openSync('/dev/full', 'w'));
+  const lines = new LogWriter(openSync('/dev/full', 'w'));
   lines.write(line(1));
   await lines.close();
 });

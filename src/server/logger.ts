@@ -35,13 +35,13 @@ export interface Logs {
 }
 
 export function openLogs(level: LogLevel, file?: string): Logs {
-  const lines = new LogLines(file === undefined ? openStderr() : openFile(file));
+  const lines = new LogWriter(file === undefined ? openStderr() : openFile(file));
   const log = pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, lines);
   return { log, close: () => lines.close() };
 }
 
 /** Exported for its test. */
-export class LogLines {
+export class LogWriter {
   readonly #fd: number;
   #lines: string[] = [];
   #bytes = 0;

@@ -19,7 +19,7 @@ import type { Interpreter } from '../protocol/interpreter.ts';
 import type { CommandRunner } from '../protocol/process.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
-import { readItemLimit, readProcessConfig } from '../settings/process-config.ts';
+import { readNamespaceLimit, readProcessConfig } from '../settings/process-config.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi, WorkOptions } from './api.ts';
 import { dataFolder } from './data-folders.ts';
@@ -213,7 +213,7 @@ export class SessionNamespaces implements NamespacesApi {
       keep: true,
     });
     this.#keep(() => reader.close());
-    return new Skills({ store: storage.skills, reader, most: readItemLimit('skills') });
+    return new Skills({ store: storage.skills, reader, most: readNamespaceLimit('skills') });
   }
 
   async #makeArtifacts(): Promise<Artifacts> {
@@ -222,7 +222,7 @@ export class SessionNamespaces implements NamespacesApi {
       this.#openStorage(),
     ]);
     const limitBytes = this.#options.artifactLimitMb * MB;
-    return new Artifacts({ store: storage.artifacts, limitBytes, most: readItemLimit('artifacts') });
+    return new Artifacts({ store: storage.artifacts, limitBytes, most: readNamespaceLimit('artifacts') });
   }
 
   async #makeDeps(): Promise<Deps> {

@@ -37,7 +37,7 @@ import type {
 } from './api.ts';
 import { dataFolder } from './data-folders.ts';
 import { parseAnswer, parseCompletion } from './kernel-answers.ts';
-import { makeKernelManager } from './kernel-settings.ts';
+import { makeKernelManager } from './make-kernel-manager.ts';
 import { locatePython, SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
 import { SessionNamespaces } from './session-namespaces.ts';
 import {

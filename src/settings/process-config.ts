@@ -115,7 +115,7 @@ export function readProcessConfig(
 }
 
 /** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is not such a number. */
-export function readItemLimit(what: 'skills' | 'artifacts'): number {
+export function readNamespaceLimit(what: 'skills' | 'artifacts'): number {
   const setting = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
   return resolveSetting(setting, undefined, readProcessConfig().variables);
 }

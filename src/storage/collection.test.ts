@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { ParseCache } from './collection.ts';
+import { ParsedDocumentCache } from './collection.ts';
 
 test('a document is parsed once for each of its revisions', () => {
-  const cache = new ParseCache<string>();
+  const cache = new ParsedDocumentCache<string>();
   let parsed = 0;
   const parse = (value: string) => () => {
     parsed++;
@@ -16,7 +16,7 @@ test('a document is parsed once for each of its revisions', () => {
 });
 
 test('what cannot be parsed is tried again, and not remembered', () => {
-  const cache = new ParseCache<string>();
+  const cache = new ParsedDocumentCache<string>();
   const fail = () => {
     throw new Error('damaged');
   };
@@ -25,7 +25,7 @@ test('what cannot be parsed is tried again, and not remembered', () => {
 });
 
 test('those that were not used for long are forgotten', () => {
-  const cache = new ParseCache<number>();
+  const cache = new ParsedDocumentCache<number>();
   for (let id = 0; id < 1001; id++) {
     cache.get(String(id), 1, () => id);
     cache.get('kept', 1, () => -1);

@@ -16,7 +16,7 @@ export class Collection<T> {
   readonly #documents: DocumentStore;
   readonly #name: string;
   readonly #schema: z.ZodType<T>;
-  readonly #cache = new ParseCache<T>();
+  readonly #cache = new ParsedDocumentCache<T>();
 
   constructor(documents: DocumentStore, name: string, schema: z.ZodType<T>) {
     this.#documents = documents;
@@ -113,7 +113,7 @@ interface Parsed<T> {
 
 const MOST = 1000;
 
-export class ParseCache<T> {
+export class ParsedDocumentCache<T> {
   readonly #parsed = new BoundedMap<string, Parsed<T>>(MOST);
 
   /** The value is shared by all callers. Do not change it. */

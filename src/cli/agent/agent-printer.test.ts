@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
-import { AgentLogPrinter, AgentPrinter } from './agent-printer.ts';
+import { LiveTurnPrinter, LoggedTurnPrinter } from './agent-printer.ts';
 
 const turn = 'trn_0000000000000001';
 const usage = { input: 1200, output: 34, cacheRead: 500, cacheWrite: 0, costUsd: 0.01234, model: 'm-1' };
 
 /** What is on stdout and on stderr after these. */
 function shown(...events: readonly AgentLogEvent[]): { out: string; err: string[] } {
-  const rendering = new AgentPrinter();
+  const rendering = new LiveTurnPrinter();
   const all = events.flatMap((event) => rendering.take(event));
   const out = all.filter(({ stream }) => stream === 'out').map(({ text, whole }) => (whole ? `${text}\n` : text));
   return { out: out.join(''), err: all.filter(({ stream }) => stream === 'err').map(({ text }) => text) };
@@ -148,7 +148,7 @@ describe('a turn at the terminal', () => {
 
 describe('the log of a session', () => {
   it('shows the turns of an agent: prompt, words, tools, what was asked and decided', () => {
-    const log = new AgentLogPrinter();
+    const log = new LoggedTurnPrinter();
     const events: AgentLogEvent[] = [
       { type: 'turn_started', turn, agent: 'claude', prompt: 'Tidy\nup', mode: 'ask', by: 'local' },
       { type: 'item_started', turn, item: 'a', kind: 'message' },

@@ -19,7 +19,7 @@ type EventOf<T extends AgentLogEvent['type']> = Extract<AgentLogEvent, { type: T
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', completed: '[x]' } as const;
 
 /** One for each turn: it knows which words are on the screen already. */
-export class AgentPrinter {
+export class LiveTurnPrinter {
   /** The last character of what was said of each, if anything was. */
   readonly #messages = new Map<string, string>();
   readonly #inner = new Set<string>();
@@ -197,13 +197,13 @@ function mainArgument(input: unknown): string {
   return typeof told === 'string' ? told : '';
 }
 
-export class AgentLogPrinter {
-  #rendering = new AgentPrinter();
+export class LoggedTurnPrinter {
+  #rendering = new LiveTurnPrinter();
 
   take(event: AgentLogEvent): PrintedLine[] {
     switch (event.type) {
       case 'turn_started': {
-        this.#rendering = new AgentPrinter();
+        this.#rendering = new LiveTurnPrinter();
         const lines = event.prompt.split('\n').map((line) => `${event.agent}> ${escapeControls(line)}`);
         return [whole(lines.join('\n'), 'bold')];
       }

@@ -9,7 +9,7 @@ import { Exit } from '../command-errors.ts';
 import { escapeControlsKeepLines } from '../format.ts';
 import type { LineSource } from '../terminal/line-input.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { AgentPrinter, describeQueued } from './agent-printer.ts';
+import { describeQueued, LiveTurnPrinter } from './agent-printer.ts';
 import { ask, type PersonRequest } from './permission-prompt.ts';
 
 export interface AgentTurnContext {
@@ -36,7 +36,7 @@ const EXIT_OF_STATUS: Partial<Record<TurnInfo['status'], number>> = {
 
 export class ShownTurn {
   readonly #context: AgentTurnContext;
-  readonly #rendering = new AgentPrinter();
+  readonly #rendering = new LiveTurnPrinter();
   readonly #asked = new Map<string, AbortController>();
   /** One thing at a time on the screen: a question, or what happens. */
   #screen: Promise<void> = Promise.resolve();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Completeness } from '../../protocol/kernel-state.ts';
 import type { InputLine, LineRequest } from '../terminal/line-input.ts';
-import { completeLine, finishCell, readBlock, readCell, readPythonBlock } from './cell-reader.ts';
+import { completionsOf, finishCell, readBlock, readCell, readPythonBlock } from './cell-reader.ts';
 
 /** Code is whole when it has no open block, or an empty line at its end. */
 const session = {
@@ -97,13 +97,13 @@ it('readBlock ends at any empty line where nothing says otherwise', async () => 
   expect(await readBlock(script('echo "a', 'b"', '', 'c'), options)).toBe('echo "a\nb"');
 });
 
-describe('completeLine', () => {
+describe('completionsOf', () => {
   it('replaces the end of the line, also behind other lines', async () => {
-    expect(await completeLine(session, '', 'pri')).toEqual([['print'], 'pri']);
-    expect(await completeLine(session, 'if x:', '    pri')).toEqual([['print'], 'pri']);
+    expect(await completionsOf(session, '', 'pri')).toEqual([['print'], 'pri']);
+    expect(await completionsOf(session, 'if x:', '    pri')).toEqual([['print'], 'pri']);
   });
 
   it('indents where there is nothing to complete', async () => {
-    expect(await completeLine(session, 'if x:', '')).toEqual([['    '], '']);
+    expect(await completionsOf(session, 'if x:', '')).toEqual([['    '], '']);
   });
 });

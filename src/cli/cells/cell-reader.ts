@@ -14,7 +14,7 @@ const MORE = '... ';
 /** Undefined if there are no more lines. */
 export async function readCell(session: Asked, lines: LineSource, { prompts }: Reading): Promise<string | undefined> {
   for (;;) {
-    const complete = (text: string) => completeLine(session, '', text);
+    const complete = (text: string) => completionsOf(session, '', text);
     const line = await lines.read({ prompt: prompts ? '>>> ' : '', complete });
     if (line.kind === 'interrupt' || (line.kind === 'line' && line.text.trim() === '')) continue;
     if (line.kind !== 'line') return undefined;
@@ -34,7 +34,7 @@ export async function finishCell(
   while (await needsMore(session, code)) {
     const before = code;
     // The next line is the person's own to indent, as in Python itself.
-    const complete = (text: string) => completeLine(session, before, text);
+    const complete = (text: string) => completionsOf(session, before, text);
     const line = await lines.read({ prompt: prompts ? MORE : '', complete });
     if (line.kind === 'interrupt') return undefined;
     if (line.kind !== 'line') break;
@@ -46,7 +46,7 @@ export async function finishCell(
 interface BlockOptions extends Reading {
   /** Whether an empty line ends a block of these lines. */
   readonly isWhole: (block: string) => Promise<boolean>;
-  readonly complete: (before: string, line: string) => ReturnType<typeof completeLine>;
+  readonly complete: (before: string, line: string) => ReturnType<typeof completionsOf>;
 }
 
 /** Lines up to an empty one. Undefined if they were interrupted, or if there are none. */
@@ -72,7 +72,7 @@ export async function readPythonBlock(
   { prompts }: Reading,
 ): Promise<string | undefined> {
   const isWhole = async (code: string) => !(await needsMore(session, code));
-  const complete = (before: string, line: string) => completeLine(session, before, line);
+  const complete = (before: string, line: string) => completionsOf(session, before, line);
   return await readBlock(lines, { prompts, isWhole, complete });
 }
 
@@ -89,7 +89,7 @@ async function needsMore(session: Asked, code: string): Promise<boolean> {
 }
 
 /** What may take the place of the line's end. Nothing but spaces is indented by four more. */
-export async function completeLine(
+export async function completionsOf(
   session: Asked,
   before: string,
   line: string,

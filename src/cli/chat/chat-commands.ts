@@ -1,7 +1,7 @@
 /** The table of chat commands, and completion with Tab. */
 
 import { suggest } from '../../lib/suggest.ts';
-import { completeLine } from '../cells/cell-reader.ts';
+import { completionsOf } from '../cells/cell-reader.ts';
 import { UsageError } from '../command-errors.ts';
 import { cutToWidth, displayWidth } from '../command-output.ts';
 import { escapeControls } from '../format.ts';
@@ -176,13 +176,13 @@ type LineCompletion = readonly [matches: readonly string[], replaced: string];
 
 export async function complete({ session, autoPy }: ChatState, line: string): Promise<LineCompletion> {
   const parsed = parseLine(line);
-  if (parsed.kind === 'text') return autoPy ? await completeLine(session, '', line) : [[], line];
+  if (parsed.kind === 'text') return autoPy ? await completionsOf(session, '', line) : [[], line];
   const { name } = parsed;
   const rest = /^\s*\/\S*\s+([\s\S]*)$/.exec(line)?.[1];
   if (rest === undefined) return [among(commandNames(`/${name}`), '').map((each) => `${each} `), `/${name}`];
   switch (name) {
     case 'py':
-      return rest.trim() === '' ? [among(['reset'], rest), rest] : await completeLine(session, '', rest);
+      return rest.trim() === '' ? [among(['reset'], rest), rest] : await completionsOf(session, '', rest);
     case 'restore': {
       const names = (await session.checkpoints()).flatMap((each) => (each.gone === undefined ? (each.name ?? []) : []));
       return [among([...new Set(names)], rest), rest];

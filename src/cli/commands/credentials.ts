@@ -9,7 +9,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatAgo, formatCount } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 interface CredentialFlags extends JsonServerFlags {

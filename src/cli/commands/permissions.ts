@@ -11,7 +11,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 
 interface SessionFlag extends JsonServerFlags {
   readonly session?: string;

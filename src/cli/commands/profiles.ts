@@ -12,7 +12,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 import { readText } from '../terminal/line-input.ts';
 
 interface SetFlags extends JsonServerFlags {

@@ -14,7 +14,7 @@ import type { CommandContext } from '../context.ts';
 import type { DefineCommand, Done } from '../define-command.ts';
 import { addSetting, parseSeconds, parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags } from '../server-command.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';

@@ -2,7 +2,7 @@
 
 import type { Client, ClientSession, StreamItem } from '../../client/index.ts';
 import { AgentLogEvent } from '../../protocol/agent-events.ts';
-import { AgentLogPrinter } from '../agent/agent-printer.ts';
+import { LoggedTurnPrinter } from '../agent/agent-printer.ts';
 import { findSession } from '../backend/find-server.ts';
 import { Exit } from '../command-errors.ts';
 import { escapeControls, keepColours } from '../format.ts';
@@ -22,7 +22,7 @@ export async function logs(
 ): Promise<number> {
   const session = await client.session((await findSession(client, name)).id);
   const events = follow ? session.events({ after, signal }) : pages(session, after);
-  const agents = new AgentLogPrinter();
+  const agents = new LoggedTurnPrinter();
   for await (const event of events) {
     if (json) await terminal.outLines(JSON.stringify(event));
     else await showEvent(event, terminal, agents);
@@ -40,7 +40,7 @@ async function* pages(session: ClientSession, after: number): AsyncGenerator<Str
   }
 }
 
-async function showEvent(event: StreamItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
+async function showEvent(event: StreamItem, terminal: Terminal, agents: LoggedTurnPrinter): Promise<void> {
   // Whoever looks at a log did not run the code: it has nothing to say to their screen.
   const shown = (text: string) => (terminal.stdout.isTTY ? keepColours(text) : text);
   switch (event.type) {
@@ -83,7 +83,7 @@ async function showEvent(event: StreamItem, terminal: Terminal, agents: AgentLog
   }
 }
 
-async function showAgent(event: StreamItem, terminal: Terminal, agents: AgentLogPrinter): Promise<void> {
+async function showAgent(event: StreamItem, terminal: Terminal, agents: LoggedTurnPrinter): Promise<void> {
   const told = AgentLogEvent.safeParse(event);
   if (!told.success) return;
   for (const { text, style, whole } of agents.take(told.data)) {

@@ -10,7 +10,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import type { ProgramContext } from '../program.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-client.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 
 interface ListFlags extends JsonServerFlags {
   readonly user?: string;

@@ -6,7 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FileRights } from '../../sandbox/sandbox-user.ts';
 import { BrokeredFiles } from './brokered-files.ts';
 import type { FileKind } from './file-paths.ts';
-import { OwnFiles } from './own-files.ts';
+import { HostFiles } from './host-files.ts';
 
 export interface FilesRoot {
   /** On the host, without links. */
@@ -67,5 +67,5 @@ export function openFiles(root: FilesRoot): Files {
   if (process.platform !== 'linux') {
     throw new CellaError('CAPABILITY_MISSING', 'Files of a session can be reached on Linux only.');
   }
-  return root.rights ? new BrokeredFiles(root, root.rights) : new OwnFiles(root);
+  return root.rights ? new BrokeredFiles(root, root.rights) : new HostFiles(root);
 }

@@ -153,7 +153,7 @@ export async function makeTransport(
     env: { ...hostEnv(hostOptions), ...env },
     cwd: hostOptions.cwd,
   };
-  const transport = new ProgramTransport(program);
+  const transport = new ChildProcessTransport(program);
   return { transport, secrets, stderrTail: () => transport.stderrTail };
 }
 
@@ -181,7 +181,7 @@ export interface ServerProgram {
 type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /** It leads a process group of its own, gets no variable of the host, and takes everything it started along when it ends. */
-export class ProgramTransport implements Transport {
+export class ChildProcessTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;

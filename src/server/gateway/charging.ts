@@ -7,7 +7,7 @@ import { worstCasePrice } from './budgets.ts';
 import { costOf, type ModelPolicy } from './model-policy.ts';
 import type { ModelRequest } from './model-request.ts';
 import type { UsageLedger } from './usage-ledger.ts';
-import type { UsageReader } from './usage-reader.ts';
+import type { ResponseUsageReader } from './usage-reader.ts';
 
 export interface ChargingOptions {
   readonly rules: ModelPolicy;
@@ -21,7 +21,7 @@ interface FinishedCall {
   readonly binding: TokenBinding;
   readonly modelRequest: ModelRequest;
   readonly timing: CallTiming;
-  readonly reader: UsageReader;
+  readonly reader: ResponseUsageReader;
 }
 
 /** Also where the agent has gone in the middle: what was made for it was made. */

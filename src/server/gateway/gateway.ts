@@ -22,7 +22,7 @@ import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './respo
 import { isStream, relayResponse, responseKind } from './response-relay.ts';
 import { defaultUpstreamTimeouts, Upstream, type UpstreamTimeouts } from './upstream.ts';
 import type { UsageLedger } from './usage-ledger.ts';
-import { UsageReader } from './usage-reader.ts';
+import { ResponseUsageReader } from './usage-reader.ts';
 
 export interface GatewayParts extends BudgetsOptions, ChargingOptions {
   readonly tokens: Pick<SessionTokens, 'check'>;
@@ -184,7 +184,7 @@ export class ModelGateway implements AsyncDisposable {
     const key = await credentials.reveal(binding.userId, route.provider);
     signal.throwIfAborted();
     const timing = new CallTiming(clock);
-    const usage = new UsageReader(route.format);
+    const usage = new ResponseUsageReader(route.format);
     using hold = this.#answers.reserve(binding.session);
     try {
       const answer = await this.#upstream.send({
@@ -238,7 +238,7 @@ interface ModelCall {
 interface Answered {
   readonly route: ProviderRoute;
   readonly key: string;
-  readonly usage: UsageReader;
+  readonly usage: ResponseUsageReader;
   readonly hold: ByteReservation;
   readonly streamed: boolean;
   /** Whether the provider says that it went well. */

@@ -7,7 +7,7 @@ import { FieldWatch, type Shape } from './field-check.ts';
 import { findProviderRoute } from './provider-api.ts';
 import type { ApiFormat } from './providers/provider.ts';
 import { type AnswerReader, EventReader } from './response-reader.ts';
-import { UsageReader } from './usage-reader.ts';
+import { ResponseUsageReader } from './usage-reader.ts';
 
 const KEY = 'sk-ant-api03-CANARY0123456789';
 
@@ -113,7 +113,7 @@ function eventReader(api: Api): AnswerReader {
   return new EventReader({
     rules: rulesOf(apis[api]?.fields.event, api),
     key: KEY,
-    usage: new UsageReader(api as ApiFormat),
+    usage: new ResponseUsageReader(api as ApiFormat),
   });
 }
 

@@ -15,7 +15,7 @@ import { type FieldRules, FieldWatch, refusedAnswer } from './field-check.ts';
 import { providerErrorBody } from './gateway-errors.ts';
 import { KeyLeakScanner } from './key-leak-scanner.ts';
 import { heldBack, permanentFailure, providerFailed } from './upstream.ts';
-import type { UsageReader } from './usage-reader.ts';
+import type { ResponseUsageReader } from './usage-reader.ts';
 
 const LIMITS = { mostDeep: 500, mostKeys: 200 };
 /** The last event of OpenAI's holds the whole answer once more. */
@@ -46,7 +46,7 @@ const MOST_DATA_LINES = 10_000;
 export interface AnswerReaderOptions {
   readonly rules: FieldRules;
   readonly key: string;
-  readonly usage: UsageReader;
+  readonly usage: ResponseUsageReader;
   /** Whether it must come to an end as this provider ends a stream. */
   readonly mustEnd?: boolean | undefined;
   /** What is held is counted there. */

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { EventReader } from './response-reader.ts';
 import { relayResponse } from './response-relay.ts';
-import { UsageReader } from './usage-reader.ts';
+import { ResponseUsageReader } from './usage-reader.ts';
 
 const PIECES = 60;
 
@@ -32,7 +32,7 @@ function reader(restMs: number): { response: ServerResponse; taken: () => number
 
 const options = (idleMs: number) => ({
   ...{ key: 'sk-none', streamed: true, idleMs, mostBytes: 1e6 },
-  reader: new EventReader({ rules: { shape: 'free' }, key: 'sk-none', usage: new UsageReader('messages') }),
+  reader: new EventReader({ rules: { shape: 'free' }, key: 'sk-none', usage: new ResponseUsageReader('messages') }),
   signal: new AbortController().signal,
 });
 

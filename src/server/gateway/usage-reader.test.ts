@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ApiFormat } from './providers/provider.ts';
 import { type AnswerReader, EventReader, JsonReader } from './response-reader.ts';
-import { UsageReader } from './usage-reader.ts';
+import { ResponseUsageReader } from './usage-reader.ts';
 
 const sse = (...events: unknown[]): string =>
   events.map((each) => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('');
 
 /** A reader of usage, by way of that of answers. */
 function readerOf(wire: ApiFormat, streamed: boolean) {
-  const usage = new UsageReader(wire);
+  const usage = new ResponseUsageReader(wire);
   const options = { rules: { shape: 'free' as const }, key: 'sk-nobody-tells-this', usage };
   const answers: AnswerReader = streamed ? new EventReader(options) : new JsonReader(options);
   const push = (bytes: Buffer) => answers.push(bytes, () => {});

@@ -25,7 +25,7 @@ export interface UsageReading {
   readonly reported: { readonly input: boolean; readonly output: boolean };
 }
 
-export class UsageReader {
+export class ResponseUsageReader {
   readonly #read: ReadMessage;
   #counts: Partial<TokenCounts> = {};
   #model: string | undefined;

@@ -27,7 +27,7 @@ import { LoggedSession } from './logged-session.ts';
 import { SessionRetention } from './retention.ts';
 import { type SessionDefinition, sessionSettings, toSessionInfo } from './session-definitions.ts';
 import { SessionEnding } from './session-ending.ts';
-import { PendingInputs, type ServerExecution, SessionExecutions } from './session-executions.ts';
+import { PendingInputRequests, type ServerExecution, SessionExecutions } from './session-executions.ts';
 import { acquireSession } from './session-lock.ts';
 import type { SessionServices } from './session-services.ts';
 import type * as contract from './session-types.ts';
@@ -45,7 +45,7 @@ export class ServerSession {
   readonly #services: SessionServices;
   readonly #log: SessionLog;
   readonly #outputs: OutputFiles;
-  readonly #inputs: PendingInputs;
+  readonly #inputs: PendingInputRequests;
   readonly #lease: KernelLease;
   readonly #executions: SessionExecutions;
   readonly #background: BackgroundRecorder;
@@ -73,7 +73,7 @@ export class ServerSession {
       onFailure: (error) => this.#ending.abort(error),
       resultOf: (execution) => this.#executions.resultOf(execution),
     });
-    this.#inputs = new PendingInputs(this.#log);
+    this.#inputs = new PendingInputRequests(this.#log);
     this.#lease = new KernelLease({
       services,
       storage: userStorage(storage, definition.ownerId),

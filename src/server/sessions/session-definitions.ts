@@ -19,7 +19,7 @@ import {
 } from '../../protocol/session-info.ts';
 import { folderId } from '../../sandbox/spec.ts';
 import { checkOptions } from '../../session/session-options.ts';
-import { everyDocument, ParseCache } from '../../storage/collection.ts';
+import { everyDocument, ParsedDocumentCache } from '../../storage/collection.ts';
 import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';
 import { sessionNotFound } from '../access/authorization.ts';
 import { newSessionId } from '../ids.ts';
@@ -101,7 +101,7 @@ const KEYS = 'session-keys';
 
 export class SessionDefinitions {
   readonly #documents: DocumentStore;
-  readonly #cache = new ParseCache<SessionDefinition>();
+  readonly #cache = new ParsedDocumentCache<SessionDefinition>();
 
   constructor(documents: DocumentStore) {
     this.#documents = documents;

@@ -27,7 +27,7 @@ interface SessionExecutionsParts {
   readonly log: SessionLog;
   readonly outputs: OutputFiles;
   readonly requests: IdempotencyStore;
-  readonly inputs: PendingInputs;
+  readonly inputs: PendingInputRequests;
   readonly lease: KernelLease;
   readonly queueLimit: () => number;
 }
@@ -382,7 +382,7 @@ interface InputAnswer {
   readonly by?: string | undefined;
 }
 
-export class PendingInputs {
+export class PendingInputRequests {
   readonly #log: SessionLog;
   /** The execution that waits, by the number of its request. */
   readonly #pending = new Map<number, string>();

@@ -13,7 +13,7 @@ import { checkStoredFacts, jsonLength } from '../validation.ts';
 import { fileVersion, infoOf, readSidecar, type SidecarEntry, sidecarPath, sidecarText } from './artifact-sidecar.ts';
 import { guarded, storageFailed } from './file-errors.ts';
 import type { FileLocks } from './locks.ts';
-import { FolderCount, listFiles, openRegularFile, pathOfName } from './regular-files.ts';
+import { FileCounter, listFiles, openRegularFile, pathOfName } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 
 interface ArtifactFolderOptions {
@@ -33,12 +33,12 @@ const ATTEMPTS = 5;
 export class FileArtifacts implements ArtifactStore {
   readonly #options: ArtifactFolderOptions;
   readonly #writers = new Set<ArtifactWriter>();
-  readonly #count: FolderCount;
+  readonly #count: FileCounter;
   #closed = false;
 
   constructor(options: ArtifactFolderOptions) {
     this.#options = options;
-    this.#count = new FolderCount(options.folder);
+    this.#count = new FileCounter(options.folder);
   }
 
   async begin(name: string): Promise<ArtifactWriter> {

@@ -59,7 +59,7 @@ const TIMES = 20;
 const LONGEST_KNOWN_MS = 2000;
 
 /** Counts the files of a folder, without listing it each time. */
-export class FolderCount {
+export class FileCounter {
   readonly #folder: string;
   /** No fewer than there are, as far as this process knows. */
   #known: { count: number; readonly until: number } | undefined;

@@ -11,7 +11,7 @@ import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';
 import { checkText, MOST_TEXT_BYTES } from '../validation.ts';
 import { guarded } from './file-errors.ts';
-import { FolderCount, listFiles, type NamedFile, openRegularFile, pathOfName } from './regular-files.ts';
+import { FileCounter, listFiles, type NamedFile, openRegularFile, pathOfName } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 
 /** Files that are looked at together. */
@@ -33,13 +33,13 @@ interface TextFolderOptions {
 export class FileTexts implements TextStore {
   readonly #options: TextFolderOptions;
   readonly #stamps = new FileVersions();
-  readonly #count: FolderCount;
+  readonly #count: FileCounter;
   #known: { readonly version: string; readonly until: number } | undefined;
   #writes = 0;
 
   constructor(options: TextFolderOptions) {
     this.#options = options;
-    this.#count = new FolderCount(options.folder);
+    this.#count = new FileCounter(options.folder);
   }
 
   /** Leaves out what cannot be read; `get` says why. */

@@ -6,7 +6,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Segment } from '../../protocol/kernel-state.ts';
-import { asBytes, asNumber, type Keys, type RedisCommands, type RedisContext } from './redis-context.ts';
+import { asBytes, asNumber, type RedisCommands, type RedisContext, type RedisKeys } from './redis-context.ts';
 
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** How long unpublished chunks last. */
@@ -20,7 +20,7 @@ export interface ChunkedBlob {
   readonly chunks: number;
 }
 
-const chunkKey = (keys: Keys, { id }: { readonly id: string }, index: number): string =>
+const chunkKey = (keys: RedisKeys, { id }: { readonly id: string }, index: number): string =>
   keys.of('chunk', id, String(index));
 
 /**
@@ -41,11 +41,11 @@ end
 `;
 
 /** What the chunks of a content begin with; the number follows. */
-export const chunkStem = (keys: Keys, id: string): string => keys.of('chunk', id, '');
+export const chunkStem = (keys: RedisKeys, id: string): string => keys.of('chunk', id, '');
 
 export class RedisChunkWriter {
   readonly #redis: RedisCommands;
-  readonly #keys: Keys;
+  readonly #keys: RedisKeys;
   readonly #id = randomUUID();
   #part: Buffer[] = [];
   #partBytes = 0;
@@ -53,7 +53,7 @@ export class RedisChunkWriter {
   #bytes = 0;
   #refreshedAt = performance.now();
 
-  constructor(redis: RedisCommands, keys: Keys) {
+  constructor(redis: RedisCommands, keys: RedisKeys) {
     this.#redis = redis;
     this.#keys = keys;
   }
@@ -103,14 +103,14 @@ export class RedisChunkWriter {
   }
 }
 
-export async function removeChunks(redis: RedisCommands, keys: Keys, content: ChunkedBlob): Promise<void> {
+export async function removeChunks(redis: RedisCommands, keys: RedisKeys, content: ChunkedBlob): Promise<void> {
   for (let index = 0; index < content.chunks; index += 1) await redis.send('UNLINK', chunkKey(keys, content, index));
 }
 
 /** At most `length` bytes from `offset`; undefined if some of them are gone. */
 export async function readRange(
   redis: RedisCommands,
-  keys: Keys,
+  keys: RedisKeys,
   content: ChunkedBlob,
   offset: number,
   length: number,
@@ -130,7 +130,7 @@ export async function readRange(
 }
 
 /** Whether there are so many bytes, before room is made for them. */
-async function holdsBytes(redis: RedisCommands, keys: Keys, content: ChunkedBlob, end: number): Promise<boolean> {
+async function holdsBytes(redis: RedisCommands, keys: RedisKeys, content: ChunkedBlob, end: number): Promise<boolean> {
   if (end > content.chunks * CHUNK_BYTES) return false;
   if (end === 0) return true;
   const last = Math.floor((end - 1) / CHUNK_BYTES);

@@ -13,7 +13,7 @@ export interface RedisCommands {
 
 export interface RedisContext {
   readonly redis: RedisCommands;
-  readonly keys: Keys;
+  readonly keys: RedisKeys;
   readonly clock: Clock;
 }
 
@@ -77,7 +77,7 @@ export const quoted = (text: string): string => JSON.stringify(text);
 export const unquoted = (text: string): string => String(JSON.parse(text));
 
 /** Key names. A prefix holds no bar, so the first bar ends it and keys of two prefixes never collide. */
-export class Keys {
+export class RedisKeys {
   readonly #prefix: string;
 
   constructor(prefix: string) {
@@ -85,8 +85,8 @@ export class Keys {
   }
 
   /** Keys of a scope. No other key begins with the same text, because the scope is quoted as JSON. */
-  scoped(name: string): Keys {
-    return new Keys(this.of('scope', quoted(name)));
+  scoped(name: string): RedisKeys {
+    return new RedisKeys(this.of('scope', quoted(name)));
   }
 
   /** `part` is one of ours and holds no bar. What follows it may be any text. */

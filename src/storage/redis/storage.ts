@@ -10,7 +10,7 @@ import { RedisDocuments } from './documents.ts';
 import { RedisEventLog } from './event-log.ts';
 import { problemsOf } from './health.ts';
 import { FencedCommands, RedisLocks } from './locks.ts';
-import { asList, asText, Keys, parseAddress, type RedisContext } from './redis-context.ts';
+import { asList, asText, parseAddress, type RedisContext, RedisKeys } from './redis-context.ts';
 import { RedisDeps, RedisRecords, RedisTexts } from './tables.ts';
 import { RedisTranscripts } from './transcript-store.ts';
 
@@ -142,7 +142,7 @@ export class RedisStorage extends RedisStores implements Storage {
     { prefix = 'cella', clock = Date.now, leaseMs = LEASE_MS }: RedisStorageOptions = {},
   ): Promise<RedisStorage> {
     const redis = await RedisConnection.open(parseAddress(url, prefix));
-    return new RedisStorage(redis, { redis, keys: new Keys(redis.address.prefix), clock }, leaseMs);
+    return new RedisStorage(redis, { redis, keys: new RedisKeys(redis.address.prefix), clock }, leaseMs);
   }
 
   fenced(lock: Lock): Storage {

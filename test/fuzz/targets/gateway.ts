@@ -89,7 +89,7 @@ export async function answers(): Promise<Target> {
   const { providerAdapters } = await import('../../../src/server/gateway/providers/all-providers.ts');
   const { responseHeaders: answeredHeaders } = await import('../../../src/server/gateway/provider-api.ts');
   const { KeyLeakScanner } = await import('../../../src/server/gateway/key-leak-scanner.ts');
-  const { UsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
+  const { ResponseUsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
   const doors = {
     messages: doorOf('anthropic', 'POST', '/anthropic/v1/messages'),
     responses: doorOf('openai', 'POST', '/openai/v1/responses'),
@@ -103,7 +103,7 @@ export async function answers(): Promise<Target> {
     const shape: Shape =
       (!good ? providerAdapters[provider].errorFields : streamed ? fields?.event : fields?.answer) ?? 'free';
     const rules = { shape, anyCase: providerAdapters[provider].anyCase };
-    const usage = new UsageReader(api);
+    const usage = new ResponseUsageReader(api);
     const make = (): AnswerReader =>
       streamed && good
         ? new EventReader({ rules, key: KEY, usage, mustEnd: false })

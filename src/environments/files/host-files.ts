@@ -15,7 +15,7 @@ const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | const
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 const FOLDER = READ | constants.O_DIRECTORY;
 
-export class OwnFiles implements Files {
+export class HostFiles implements Files {
   readonly #root: FilesRoot;
   readonly #whose: string;
 

@@ -2,17 +2,17 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { OwnFiles } from './own-files.ts';
+import { HostFiles } from './host-files.ts';
 
 const INSIDE = '/agent/workspace';
 let top: string;
-let files: OwnFiles;
+let files: HostFiles;
 
 beforeEach(() => {
-  top = mkdtempSync(join(tmpdir(), 'cella-own-files-'));
+  top = mkdtempSync(join(tmpdir(), 'cella-host-files-'));
   mkdirSync(join(top, 'x'));
   writeFileSync(join(top, 'x', 'file'), '');
-  files = new OwnFiles({ path: top, inside: INSIDE });
+  files = new HostFiles({ path: top, inside: INSIDE });
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
