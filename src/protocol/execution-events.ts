@@ -262,8 +262,9 @@ export function resultFromWire(result: ExecutionResult): ResultEvent {
     type: 'result',
     execution: number,
     ...rest,
-    value: value === undefined ? undefined : valueFromWire(value),
-    data: data && bundleFromWire(data),
+    // A cell without a value has no such field, as in the library.
+    ...(value === undefined ? {} : { value: valueFromWire(value) }),
+    ...(data === undefined ? {} : { data: bundleFromWire(data) }),
     displays: displays.map((display) => ({ type: 'display', data: bundleFromWire(display.data) })),
   };
 }

@@ -56,7 +56,7 @@ test(
     served.started.child.kill('SIGSTOP');
     try {
       expect(await stopping.ended).not.toBe(0);
-      expect(stopping.err).toContain('is still there after 3');
+      expect(stopping.err).toContain('still runs after 3');
     } finally {
       await served.kill();
     }
@@ -77,7 +77,7 @@ test(
         env: { CELLA_TOKEN: 'cella_nobody' },
       });
       expect(code).not.toBe(0);
-      expect(err).toContain(`The server at ${url} does not answer`);
+      expect(err).toContain(`The server at ${url} has not answered`);
     } finally {
       silent.close();
     }

@@ -40,7 +40,7 @@ test('`serve stop` says of a server that was killed meanwhile that it did not te
   await expect.poll(() => served.ask('GET /v1/server')).toMatchObject({ stopping: true });
   await served.kill();
   expect(await stop.ended).toBe(1);
-  expect(stop.err).toContain(`Process ${served.pid} has ended, and did not tell whether it could save everything.`);
+  expect(stop.err).toContain(`Process ${served.pid} has ended, but did not report whether it saved everything.`);
 });
 
 /** Gives the program a pipe as stderr that nobody reads any more. */
