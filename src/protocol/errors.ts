@@ -140,7 +140,7 @@ export const errorCodes = {
   BYPASS_REFUSED: permanent(
     403,
     -32121,
-    'Use the mode `ask` or `auto-edit`, or an isolated environment: `sandbox` or `docker`.',
+    'Use the mode `ask` or `auto-edit`, or run the agent isolated, in a sandbox or a container.',
   ),
   CREDENTIAL_MISSING: permanent(403, -32048, 'Set the credential that the tool names. Code never sees it.'),
   SKILL_NOT_FOUND: permanent(404, -32049, 'List them with `skills.list()` or `cella skills list`.'),
@@ -201,7 +201,7 @@ export const errorCodes = {
   RUNNER_PROTOCOL: permanent(
     502,
     -32066,
-    'Use a runner and a server of the same version of Cella. If they are, build both again.',
+    'Use a runner and a server of the same version of Cella. If they already are, build both again.',
   ),
   RUNNER_VERSION: permanent(
     502,
@@ -228,7 +228,7 @@ export const errorCodes = {
     'Use the existing session, send the same options, or choose another agent key.',
   ),
   IDEMPOTENCY_CONFLICT: permanent(409, -32076, 'Use another Idempotency-Key for another request.'),
-  EVENTS_GONE: permanent(410, -32077, 'Read on from the first event that is still kept: `after=0`.'),
+  EVENTS_GONE: permanent(410, -32077, 'Continue with the first event that is still kept: `after=0`.'),
   CLIENT_TOO_SLOW: retryable(
     408,
     -32078,
@@ -314,7 +314,7 @@ export const errorCodes = {
   ENVIRONMENT_ENDED: retryable(
     409,
     -32150,
-    'Find it again by its handle, or create another one. Its files are unchanged.',
+    'Open it again with its handle, or create another one. Its files are unchanged.',
   ),
   EXEC_FAILED: permanent(
     400,
@@ -324,7 +324,7 @@ export const errorCodes = {
   INTERNAL: retryable(
     500,
     -32603,
-    'Look up the request that the message names in the server’s log, or ask its operator to.',
+    'Look for the request that the message names in the server’s log, or ask the operator of the server to do it.',
   ),
   PEER_MISSING: permanent(500, -32019, 'Install the program that the message names: the benchmark compares with it.'),
 } as const satisfies Record<string, CodeFacts>;
