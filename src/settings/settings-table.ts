@@ -1,6 +1,6 @@
 /**
- * Every setting of Cella: its flag, its variable, its name in a config file, its default and its description. Flags, help,
- * config files and docs/settings.md come from this table. A flag wins over a variable, a variable over the file.
+ * Every setting of Cella: its flag, its variable, its name in a config file, its default and its description. Flags, help and
+ * config files come from this table; a test compares docs/settings.md with it. A flag wins over a variable, a variable over the file.
  */
 
 import { executorKinds, keyModes } from '../protocol/enums.ts';

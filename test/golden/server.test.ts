@@ -145,7 +145,7 @@ describe('a server', () => {
     const pages = await allHelp();
     const printing = pages.filter(({ text }) => /^ {2}--json/m.test(text)).map(({ path }) => path);
     const told = [...jsonCommands.map(([command]) => command), ...Object.keys(notRun)];
-    expect(printing.sort()).toEqual(told.sort());
+    expect(printing.sort(), 'a line in jsonCommands or notRun of json-outputs.ts').toEqual(told.sort());
   });
 });
 

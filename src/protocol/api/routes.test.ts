@@ -42,9 +42,12 @@ it('is what docs/http-api.md lists', () => {
   const rows = table.split('\n').filter((line) => line.startsWith('| `'));
   const documented = rows.map((row) => routesOfRow(row.split('|')[1] ?? ''));
   const wrong = documented.flat().filter((known) => !all.some(([, route]) => known.test(textOf(route))));
-  expect(wrong).toEqual([]);
+  expect(wrong, 'rows of docs/http-api.md without a route').toEqual([]);
   const missing = all.filter(([, route]) => !documented.flat().some((known) => known.test(textOf(route))));
-  expect(missing.map(([name]) => name)).toEqual([]);
+  expect(
+    missing.map(([name]) => name),
+    'routes that need a row in docs/http-api.md',
+  ).toEqual([]);
 });
 
 /** `POST` `GET /v1/a`, `DELETE …/:b` are three routes. A path in a row without methods stands for all that begin with it. */

@@ -1,4 +1,4 @@
-/** The one table of all routes: handlers, OpenAPI document and client are made from it. */
+/** The one table of all routes. The OpenAPI document is made from it; handlers and client methods are checked against it by their types. */
 
 import { auditRoutes, credentialRoutes, loginRoutes, tokenRoutes, userRoutes } from './access-routes.ts';
 import { agentRoutes, permissionRoutes, profileRoutes } from './agent-routes.ts';

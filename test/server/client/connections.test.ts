@@ -26,8 +26,14 @@ describe('a connection that breaks', () => {
   it('in the middle of a stream loses no output and doubles none, and the code runs once', async () => {
     const { proxy, session } = await throughProxy();
     await using _ = proxy;
-    const code =
-      'import time\nruns = globals().get("runs", 0) + 1\nfor n in range(40):\n    print(n); time.sleep(0.01)\nruns';
+    // The question in the middle is answered after a cut, so that one comes before the end however fast the output is read.
+    const code = `import time
+runs = globals().get("runs", 0) + 1
+for n in range(40):
+    print(n)
+    time.sleep(0.01)
+    if n == 20: input()
+runs`;
     let text = '';
     let cuts = 0;
     const connections = proxy.connections;
@@ -35,6 +41,10 @@ describe('a connection that breaks', () => {
       if (event.type === 'stdout') {
         text += event.text;
         if (cuts++ % 5 === 0) proxy.cut();
+      }
+      if (event.type === 'input_request') {
+        proxy.cut();
+        await session.answerInput(event.id, '');
       }
       if (event.type === 'result') expect(event).toMatchObject({ status: 'ok', value: 1, stdout: text });
     }
@@ -319,6 +329,20 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     }
     expect(types).toContain('result');
     await expect(session.events().next()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it('leaves no interrupt in the audit log where a reader leaves with the result', async () => {
+    const daemon = await sharedDaemon();
+    const client = await connect({ url: daemon.url, token: daemon.token });
+    const session = await client.open({ agentKey: agentKey() });
+    for await (const { type } of session.stream('1 + 1')) if (type === 'result') break;
+    await session.close();
+    const { json } = await daemon.call<{ entries: { action: string }[] }>(
+      `GET /v1/audit?session=${session.id}&limit=1000`,
+    );
+    const actions = json.entries.map(({ action }) => action);
+    expect(actions).toContain('session.execute');
+    expect(actions).not.toContain('session.interrupt');
   });
 
   it('leaves nothing with a signal that many executions share', async () => {
