@@ -15,8 +15,8 @@ import { folderName } from '../../src/storage/folder-name.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { processes } from '../support/processes/processes.ts';
 import { shareCache } from '../support/run/shared-cache.ts';
-import { agentDaemon, bundledRunner, setKey } from '../support/servers/agent-server.ts';
-import type { Daemon } from '../support/servers/server.ts';
+import { agentServer, bundledRunner, setKey } from '../support/servers/agent-server.ts';
+import type { TestServer } from '../support/servers/server.ts';
 import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
 
 const AGENT_KEY = 'contract';
@@ -43,7 +43,7 @@ export function servedPlace({ executor, program, process, session, keys, sandbox
     const runner = given.runner ?? (await bundledRunner());
     const programs = dirname(dirname(program));
     const gateway = { providers: [`anthropic=${modelUrl}`], ...omitUndefined({ keys }) };
-    const start = () => agentDaemon({ modelUrl, runner, programs, dataDir, session, gateway });
+    const start = () => agentServer({ modelUrl, runner, programs, dataDir, session, gateway });
     const place = await ServedPlace.start({ executor, dataDir, process, start, sandbox });
     await place.setUp(profile({ workspace: INSIDE, node: join(AGENT_PATHS.node, 'node') }));
     return place;
@@ -55,11 +55,11 @@ interface Parts {
   readonly sandbox: Served['sandbox'];
   readonly dataDir: string;
   readonly process: string;
-  readonly start: () => Promise<Daemon>;
+  readonly start: () => Promise<TestServer>;
 }
 
 interface Opened {
-  readonly daemon: Daemon;
+  readonly server: TestServer;
   readonly client: Client;
   readonly session: ClientSession;
 }
@@ -79,14 +79,14 @@ class ServedPlace implements Place {
 
   static async start(parts: Parts): Promise<ServedPlace> {
     const opened = await open(parts);
-    await setKey(opened.daemon);
+    await setKey(opened.server);
     // The kernel is there from the beginning, and with it the folders of the session.
-    await opened.daemon.run(opened.session.id, 'pass');
+    await opened.server.run(opened.session.id, 'pass');
     return new ServedPlace(parts, opened);
   }
 
   async setUp(profile: object): Promise<void> {
-    const { status, text } = await this.#opened.daemon.call(`PUT /v1/profiles/${PROFILE}`, { body: profile });
+    const { status, text } = await this.#opened.server.call(`PUT /v1/profiles/${PROFILE}`, { body: profile });
     if (status >= 300) throw new Error(`no profile: ${text}`);
   }
 
@@ -114,8 +114,8 @@ class ServedPlace implements Place {
   }
 
   async run(code: string): Promise<unknown> {
-    const { daemon, session } = this.#opened;
-    return (await daemon.run(session.id, code)).value;
+    const { server, session } = this.#opened;
+    return (await server.run(session.id, code)).value;
   }
 
   async transcript(conversation: string): Promise<string | undefined> {
@@ -175,19 +175,19 @@ function optionOf({ label, description }: { label: string; description?: string 
 }
 
 async function open({ executor, sandbox, start }: Parts): Promise<Opened> {
-  const daemon = await start();
-  const client = await connect({ url: daemon.url, token: daemon.token });
+  const server = await start();
+  const client = await connect({ url: server.url, token: server.token });
   return {
-    daemon,
+    server,
     client,
     session: await client.open({ agentKey: AGENT_KEY, executor, ...omitUndefined({ sandbox }) }),
   };
 }
 
-async function close({ daemon, client, session }: Opened): Promise<void> {
+async function close({ server, client, session }: Opened): Promise<void> {
   await session.close();
   await client.close();
-  await daemon[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 }
 
 function mountsOf(pid: number): string {

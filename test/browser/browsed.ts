@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { rolldown } from 'rolldown';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { CuttingProxy } from '../support/servers/cutting-proxy.ts';
-import { Daemon } from '../support/servers/server.ts';
+import { TestServer } from '../support/servers/server.ts';
 import { Chromium } from './chromium.ts';
 import type { Page } from './chromium-page.ts';
 
@@ -16,12 +16,12 @@ export class Browsed implements AsyncDisposable {
   readonly #client: string;
   readonly proxy: CuttingProxy;
   readonly chromium: Chromium;
-  daemon: Daemon;
+  cella: TestServer;
 
-  private constructor(dataDir: string, client: string, daemon: Daemon, proxy: CuttingProxy, chromium: Chromium) {
+  private constructor(dataDir: string, client: string, cella: TestServer, proxy: CuttingProxy, chromium: Chromium) {
     this.#dataDir = dataDir;
     this.#client = client;
-    this.daemon = daemon;
+    this.cella = cella;
     this.proxy = proxy;
     this.chromium = chromium;
   }
@@ -30,9 +30,9 @@ export class Browsed implements AsyncDisposable {
     await using parts = new AsyncDisposableStack();
     const dataDir = await scratchFolder();
     const client = await clientForPages();
-    const daemon = parts.use(await Daemon.start({ dataDir }));
-    const proxy = parts.use(await CuttingProxy.to(daemon.url));
-    const browsed = new Browsed(dataDir, client, daemon, proxy, await Chromium.launch());
+    const cella = parts.use(await TestServer.start({ dataDir }));
+    const proxy = parts.use(await CuttingProxy.to(cella.url));
+    const browsed = new Browsed(dataDir, client, cella, proxy, await Chromium.launch());
     parts.move();
     return browsed;
   }
@@ -43,7 +43,7 @@ export class Browsed implements AsyncDisposable {
   }
 
   async loginLink(): Promise<string> {
-    const { json } = await this.daemon.call('POST /v1/login-codes');
+    const { json } = await this.cella.call('POST /v1/login-codes');
     return new URL(String(json.path), this.url).href;
   }
 
@@ -71,15 +71,15 @@ export class Browsed implements AsyncDisposable {
 
   /** The same server again, at another port behind the same address. */
   async restart(): Promise<void> {
-    await this.daemon[Symbol.asyncDispose]();
-    this.daemon = await Daemon.start({ dataDir: this.#dataDir });
-    this.proxy.target = new URL(this.daemon.url);
+    await this.cella[Symbol.asyncDispose]();
+    this.cella = await TestServer.start({ dataDir: this.#dataDir });
+    this.proxy.target = new URL(this.cella.url);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.chromium[Symbol.asyncDispose]();
     await this.proxy[Symbol.asyncDispose]();
-    await this.daemon[Symbol.asyncDispose]();
+    await this.cella[Symbol.asyncDispose]();
   }
 }
 

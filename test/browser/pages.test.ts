@@ -61,7 +61,7 @@ describe('a page', () => {
     ['by another name', 'localhost', false],
   ])('%s of the machine reads nothing, changes nothing and follows nothing', async (_, name, sendsCookie) => {
     const own = await browsed.loggedIn();
-    const { id } = await browsed.daemon.session({ agentKey: `watched from ${name}` });
+    const { id } = await browsed.cella.session({ agentKey: `watched from ${name}` });
     const server = browsed.url;
     const attack = async (server: string, id: string) => {
       const fail = () => 'refused';
@@ -112,7 +112,7 @@ describe('a page', () => {
     `);
     await sent;
     expect(await page.evaluate('document.body.innerText')).toMatch(/FORBIDDEN|UNAUTHENTICATED/);
-    expect((await browsed.daemon.call('GET /v1/sessions')).text).not.toContain('forged');
+    expect((await browsed.cella.call('GET /v1/sessions')).text).not.toContain('forged');
   });
 
   // As by DNS rebinding: to the browser it is a page of the same origin. It has even got hold of a login.
@@ -123,7 +123,7 @@ describe('a page', () => {
     const { port } = new URL(browsed.url);
     const url = `http://rebound.example:${port}/health`;
     await page.send('Network.setCookie', { url, name: 'cella', value, sameSite: 'Strict' });
-    const { id } = await browsed.daemon.session({ agentKey: 'rebound' });
+    const { id } = await browsed.cella.session({ agentKey: 'rebound' });
     const use = async (id: string) => {
       const { status } = await fetch('/v1/me');
       const socket = new WebSocket(`/v1/sessions/${id}/ws?after=0`);

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { runCella, type Said } from '../support/cli/in-process-cli.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
-import { Daemon } from '../support/servers/server.ts';
+import { TestServer } from '../support/servers/server.ts';
 
 /** Says what it was set up with. */
 const scripted: RunTurn = async ({ id: turn, profile, emit }) => {
@@ -15,14 +15,14 @@ const scripted: RunTurn = async ({ id: turn, profile, emit }) => {
   return { status: 'completed' };
 };
 
-let daemon: Daemon;
+let server: TestServer;
 let folder: string;
 beforeAll(async () => {
-  daemon = await Daemon.start({ agents: { run: scripted } });
+  server = await TestServer.start({ agents: { run: scripted } });
   folder = await scratchFolder();
 });
 
-const run = (...words: string[]): Promise<Said> => runCella(words, { CELLA_DATA_DIR: daemon.facts.dataDir });
+const run = (...words: string[]): Promise<Said> => runCella(words, { CELLA_DATA_DIR: server.facts.dataDir });
 
 function fileWith(text: string): string {
   const file = join(folder, 'profile.yaml');

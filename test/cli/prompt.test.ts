@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PermissionInfo } from '../../src/protocol/permission.ts';
 import type { RunTurn } from '../../src/server/turns/session-turns.ts';
 import { Cella, type StartOptions } from '../support/cli/command.ts';
-import { Daemon } from '../support/servers/server.ts';
+import { TestServer } from '../support/servers/server.ts';
 
 /** Says something, wants to run the command that the prompt names, and tells what came of it. */
 const scripted: RunTurn = async ({ prompt, id: turn, mode, profile, emit, permit, signal }) => {
@@ -26,16 +26,16 @@ const scripted: RunTurn = async ({ prompt, id: turn, mode, profile, emit, permit
   return { status: 'completed', usage: { input: 10, output: 2, cacheRead: 0, cacheWrite: 0, costUsd: 0.5 } };
 };
 
-let daemon: Daemon;
+let server: TestServer;
 let cella: Cella;
 beforeAll(async () => {
-  daemon = await Daemon.start({ agents: { run: scripted } });
+  server = await TestServer.start({ agents: { run: scripted } });
   cella = new Cella();
 });
 afterAll(() => cella[Symbol.dispose]());
 
 const start = (words: readonly string[], options: StartOptions = {}) =>
-  cella.start(words, { ...options, env: { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token } });
+  cella.start(words, { ...options, env: { CELLA_URL: server.url, CELLA_TOKEN: server.token } });
 
 async function run(...words: string[]) {
   const started = start(words, { input: '' });
@@ -45,10 +45,10 @@ async function run(...words: string[]) {
 
 /** Those of a session by its agent key. */
 async function permissionsOf(agentKey: string): Promise<PermissionInfo[]> {
-  const { json } = await daemon.call<{ sessions: { id: string }[] }>(`GET /v1/sessions?agentKey=${agentKey}`);
+  const { json } = await server.call<{ sessions: { id: string }[] }>(`GET /v1/sessions?agentKey=${agentKey}`);
   const { id = '' } = json.sessions[0] ?? {};
   const path = `GET /v1/sessions/${id}/permissions`;
-  return (await daemon.call<{ permissions: PermissionInfo[] }>(path)).json.permissions;
+  return (await server.call<{ permissions: PermissionInfo[] }>(path)).json.permissions;
 }
 
 describe('cella prompt', () => {
@@ -145,7 +145,7 @@ describe('a chat', () => {
   });
 
   it('prompts with the profile that it was begun with', async () => {
-    await daemon.call('PUT /v1/profiles/brief', { body: { systemPrompt: 'be brief' } });
+    await server.call('PUT /v1/profiles/brief', { body: { systemPrompt: 'be brief' } });
     const words = ['chat', '--agent', 'chatting', '--with', 'claude', '--profile', 'brief'];
     const started = start(words, { input: 'hello\n' });
     expect(await started.ended).toBe(0);

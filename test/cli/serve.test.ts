@@ -11,7 +11,7 @@ import { FileStorage } from '../../src/storage/file/storage.ts';
 import { Cella, Started } from '../support/cli/command.ts';
 import { runCella } from '../support/cli/in-process-cli.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
-import { Daemon } from '../support/servers/server.ts';
+import { TestServer } from '../support/servers/server.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const cella = new Cella();
@@ -142,8 +142,8 @@ it('makes nothing in a folder that no server has had', async () => {
 });
 
 it('ends a server within another program, which goes on', async () => {
-  await using daemon = await Daemon.start();
-  const { dataDir } = daemon.facts;
+  await using server = await TestServer.start();
+  const { dataDir } = server.facts;
   const { code, out } = await runCella(['serve', 'stop', '--data', dataDir], {});
   expect({ code, out }).toEqual({ code: 0, out: `The server in process ${process.pid} has ended.\n` });
 });
@@ -164,23 +164,23 @@ it('keeps events for as many days as --keep-days says', async () => {
   let daysAgo = 8;
   const clock = () => Date.now() - daysAgo * 24 * 3_600_000;
   await using storage = await FileStorage.open(dataDir, { clock });
-  await using daemon = await Daemon.start({
+  await using server = await TestServer.start({
     dataDir,
     storage,
     retention,
     hosting: { sweepEveryMs: 20 },
   });
-  const { id } = await daemon.session();
+  const { id } = await server.session();
   const position = async () => {
-    const { json } = await daemon.call<{ trimmedThrough: number; last: number }>(
+    const { json } = await server.call<{ trimmedThrough: number; last: number }>(
       `GET /v1/sessions/${id}/events?limit=1`,
     );
     return json;
   };
-  await daemon.run(id, '1');
+  await server.run(id, '1');
   const { last } = await position();
   daysAgo = 6;
-  await daemon.run(id, '1');
+  await server.run(id, '1');
   expect((await position()).last).toBeGreaterThan(last);
   await expect.poll(async () => (await position()).trimmedThrough, { timeout: 10_000 }).toBe(last);
 });

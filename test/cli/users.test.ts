@@ -6,16 +6,16 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Cella } from '../support/cli/command.ts';
 import { runCella, type Said } from '../support/cli/in-process-cli.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
-import { Daemon } from '../support/servers/server.ts';
+import { TestServer } from '../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
-  daemon = await Daemon.start();
+  server = await TestServer.start();
 });
 
 const cella = {
   run: (words: string[], { env = {} }: { env?: NodeJS.ProcessEnv } = {}): Promise<Said> =>
-    runCella(words, { CELLA_DATA_DIR: daemon.facts.dataDir, ...env }),
+    runCella(words, { CELLA_DATA_DIR: server.facts.dataDir, ...env }),
 };
 
 /** One object, from a command that ended well. */
@@ -55,29 +55,29 @@ describe('cella users', () => {
   });
 
   it('logs the browsers of one out, and leaves tokens and other users alone', async () => {
-    const [token, other] = [await daemon.user('lou', 'member'), await daemon.user('max', 'member')];
+    const [token, other] = [await server.user('lou', 'member'), await server.user('max', 'member')];
     const cookieOf = async (by: string) =>
-      (await daemon.call('POST /v1/login', { token: by })).headers.get('set-cookie')?.split(';')[0] ?? '';
+      (await server.call('POST /v1/login', { token: by })).headers.get('set-cookie')?.split(';')[0] ?? '';
     const cookies = [await cookieOf(token), await cookieOf(token), await cookieOf(other)];
-    const { json: link } = await daemon.call<{ path: string }>('POST /v1/login-codes', { token, body: {} });
+    const { json: link } = await server.call<{ path: string }>('POST /v1/login-codes', { token, body: {} });
     const statuses = () =>
       Promise.all(
-        cookies.map(async (cookie) => (await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status),
+        cookies.map(async (cookie) => (await server.call('GET /v1/me', { token: null, headers: { cookie } })).status),
       );
     expect(await statuses()).toEqual([200, 200, 200]);
-    expect((await daemon.call('DELETE /v1/users/lou/logins', { token: other })).status).toBe(403);
+    expect((await server.call('DELETE /v1/users/lou/logins', { token: other })).status).toBe(403);
     expect(await cella.run(['users', 'logout', 'lou'])).toMatchObject({
       code: 0,
       out: 'Ended all browser logins of lou.\n',
     });
     expect(await statuses()).toEqual([401, 401, 200]);
     // A link that nobody has used yet would be a way back in.
-    expect((await daemon.call(`POST ${link.path}`, { token: null })).status).toBe(401);
-    expect((await daemon.call('GET /v1/me', { token })).status).toBe(200);
+    expect((await server.call(`POST ${link.path}`, { token: null })).status).toBe(401);
+    expect((await server.call('GET /v1/me', { token })).status).toBe(200);
     // Everybody may end their own.
-    expect((await daemon.call('DELETE /v1/users/max/logins', { token: other })).status).toBe(204);
+    expect((await server.call('DELETE /v1/users/max/logins', { token: other })).status).toBe(204);
     expect(await statuses()).toEqual([401, 401, 401]);
-    const { json } = await daemon.call<{ entries: { action: string; target?: string; outcome: string }[] }>(
+    const { json } = await server.call<{ entries: { action: string; target?: string; outcome: string }[] }>(
       'GET /v1/audit?limit=1000',
     );
     const ended = json.entries.filter(({ action }) => action === 'login.end');
@@ -89,8 +89,8 @@ describe('cella users', () => {
   });
 
   it('keeps one out, lets it in again, and removes it', async () => {
-    const token = await daemon.user('cy', 'member');
-    const status = async () => (await daemon.call('GET /v1/me', { token })).status;
+    const token = await server.user('cy', 'member');
+    const status = async () => (await server.call('GET /v1/me', { token })).status;
     expect(await cella.run(['users', 'disable', 'cy'])).toMatchObject({ code: 0, out: 'cy is disabled.\n' });
     expect(await status()).toBe(401);
     expect(await cella.run(['users', 'enable', 'cy'])).toMatchObject({ code: 0, out: 'cy is enabled.\n' });
@@ -104,15 +104,15 @@ describe('cella users', () => {
   });
 
   it('makes a login link that lets a user in, once', async () => {
-    await daemon.user('dan', 'member');
+    await server.user('dan', 'member');
     const { code, out, err } = await cella.run(['users', 'login', 'dan']);
     expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining('Logs dan in. Works once') });
     const link = out.trim();
-    expect(link.startsWith(daemon.url)).toBe(true);
+    expect(link.startsWith(server.url)).toBe(true);
     const first = await fetch(link, { method: 'POST', redirect: 'manual' });
     expect(first.status).toBe(303);
     const cookie = first.headers.get('set-cookie')?.split(';')[0] ?? '';
-    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).json).toMatchObject({
+    expect((await server.call('GET /v1/me', { token: null, headers: { cookie } })).json).toMatchObject({
       userName: 'dan',
       role: 'member',
     });
@@ -122,14 +122,14 @@ describe('cella users', () => {
 
 describe('cella tokens', () => {
   it('makes one whose secret alone is on stdout, lists it without, and revokes it', async () => {
-    await daemon.user('eve', 'member');
+    await server.user('eve', 'member');
     const words = ['tokens', 'create', '--name', 'ci', '--user', 'eve', '--scopes', 'use', '--expires', '2h'];
     const { code, out, err } = await cella.run(words);
     expect(code).toBe(0);
     expect(out).toMatch(/^cella_\w{16}_[\w-]+\n$/);
     expect(err).toContain('not shown again');
     const token = out.trim();
-    expect((await daemon.call('GET /v1/me', { token })).json).toMatchObject({
+    expect((await server.call('GET /v1/me', { token })).json).toMatchObject({
       userName: 'eve',
       scopes: ['view', 'use'],
     });
@@ -138,25 +138,25 @@ describe('cella tokens', () => {
     const [, id = '', ...secret] = token.split('_');
     expect(listed.out).not.toContain(secret.join('_'));
     expect(await cella.run(['tokens', 'revoke', id])).toMatchObject({ code: 0, out: `Revoked ${id}.\n` });
-    expect((await daemon.call('GET /v1/me', { token })).status).toBe(401);
+    expect((await server.call('GET /v1/me', { token })).status).toBe(401);
     expect((await cella.run(['tokens', 'revoke', id])).code).toBe(1);
   });
 
   it('of a user are made with its own token, at an address, and never with more than that may', async () => {
     const file = join(await scratchFolder(), 'token');
-    writeFileSync(file, `${await daemon.user('fay', 'member', { scopes: ['use', 'tokens'] })}\n`, { mode: 0o644 });
-    const at = ['--url', daemon.url, '--token-file', file];
+    writeFileSync(file, `${await server.user('fay', 'member', { scopes: ['use', 'tokens'] })}\n`, { mode: 0o644 });
+    const at = ['--url', server.url, '--token-file', file];
     expect(await cella.run(['tokens', 'list', ...at])).toMatchObject({
       code: 2,
       err: `cella: Other users can read the token in ${file}.\nRun: chmod 600 ${file}\n`,
     });
     chmodSync(file, 0o600);
     const { token } = await json('tokens', 'create', '--name', 'mine', '--scopes', 'view', ...at);
-    expect((await daemon.call('GET /v1/me', { token: String(token) })).json).toMatchObject({ userName: 'fay' });
+    expect((await server.call('GET /v1/me', { token: String(token) })).json).toMatchObject({ userName: 'fay' });
     const more = await cella.run(['tokens', 'create', '--name', 'more', '--scopes', 'manage', ...at]);
     expect(more).toMatchObject({ code: 1, err: expect.stringContaining('cannot have the scope manage') });
     expect((await cella.run(['users', 'list', ...at])).err).toContain('needs the scope admin');
-    const env = { CELLA_URL: daemon.url, CELLA_TOKEN_FILE: file };
+    const env = { CELLA_URL: server.url, CELLA_TOKEN_FILE: file };
     expect((await cella.run(['tokens', 'list'], { env })).out).toContain('mine');
   });
 });

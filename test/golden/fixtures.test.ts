@@ -25,8 +25,8 @@ beforeAll(async () => {
 describe('what an earlier version has written', () => {
   test('a data folder opens: sessions, events, names, checkpoints, keys, users and tokens', async () => {
     const { dataDir, facts } = await unpackWorld('files.tar.gz');
-    await using daemon = await startWorld({ ...parts, dataDir });
-    await checkWorld(daemon, facts);
+    await using server = await startWorld({ ...parts, dataDir });
+    await checkWorld(server, facts);
   });
 
   test('the same folder opens in the library, without a server', async () => {
@@ -39,7 +39,7 @@ describe('what an earlier version has written', () => {
     await using redis = await RedisServer.start();
     await restoreRedis(redis);
     await using storage = await RedisStorage.open(redis.url, { prefix: PREFIX });
-    await using daemon = await startWorld({ ...parts, dataDir, storage });
-    await checkWorld(daemon, facts);
+    await using server = await startWorld({ ...parts, dataDir, storage });
+    await checkWorld(server, facts);
   });
 });

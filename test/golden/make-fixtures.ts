@@ -27,8 +27,8 @@ type Parts = Pick<WorldOptions, 'runner' | 'programs' | 'wheels'>;
 export async function makeFileFixture(parts: Parts): Promise<void> {
   const folder = await scratchFolder();
   await packWorld('files.tar.gz', folder, async (dataDir) => {
-    await using daemon = await startWorld({ ...parts, dataDir });
-    return await fillWorld(daemon);
+    await using server = await startWorld({ ...parts, dataDir });
+    return await fillWorld(server);
   });
 }
 
@@ -36,8 +36,8 @@ export async function makeRedisFixture(parts: Parts, redis: RedisServer): Promis
   const folder = await scratchFolder();
   await packWorld('redis.tar.gz', folder, async (dataDir) => {
     await using storage = await RedisStorage.open(redis.url, { prefix: PREFIX });
-    await using daemon = await startWorld({ ...parts, dataDir, storage });
-    return await fillWorld(daemon);
+    await using server = await startWorld({ ...parts, dataDir, storage });
+    return await fillWorld(server);
   });
   await writeFile(fixture('redis.jsonl.gz'), gzipSync(await dumpRedis(redis)));
 }

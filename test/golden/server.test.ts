@@ -15,14 +15,14 @@ import { scratchFolder } from '../support/kernels/session.ts';
 import { makeWheel } from '../support/packages/wheels.ts';
 import { hostileRunner, namedPrograms } from '../support/servers/agent-server.ts';
 import { RedisServer } from '../support/servers/redis.ts';
-import type { Daemon } from '../support/servers/server.ts';
+import type { TestServer } from '../support/servers/server.ts';
 import { allHelp } from './cli-help.ts';
 import { expectGolden, shapeOf } from './golden.ts';
 import { jsonCommands, notRun } from './json-outputs.ts';
 import { type Facts, fillWorld, startWorld, type WorldOptions } from './world.ts';
 
 let parts: Pick<WorldOptions, 'runner' | 'programs' | 'wheels'>;
-let daemon: Daemon;
+let cella: TestServer;
 let facts: Facts;
 /** The layout of its data folder while it ran, and after its end. */
 let layout: { readonly live: readonly string[]; readonly after: readonly string[] };
@@ -69,17 +69,17 @@ describe('what is kept', () => {
 
 describe('a server', () => {
   beforeAll(async () => {
-    daemon = await startWorld({ ...parts, dataDir });
+    cella = await startWorld({ ...parts, dataDir });
     // The first result tells that names came back; those that are looked at are plain ones.
-    await daemon.run(facts.session, '1');
+    await cella.run(facts.session, '1');
   });
 
   test('describes the same API', async () => {
-    await expectGolden('openapi.json', (await daemon.call('GET /openapi.json')).json);
+    await expectGolden('openapi.json', (await cella.call('GET /openapi.json')).json);
   });
 
   test('has the same metrics', async () => {
-    const { text } = await daemon.call('GET /metrics');
+    const { text } = await cella.call('GET /metrics');
     const types = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type]) => [name, type]));
     const rows = metrics.map(({ name, help, labelNames }) => [
       name,
@@ -90,8 +90,8 @@ describe('a server', () => {
 
   test('offers the same MCP tools and resources', async () => {
     const client = new McpClient({ name: 'golden', version: '1' });
-    const headers = { authorization: `Bearer ${daemon.token}` };
-    const url = new URL(`/v1/sessions/${facts.session}/mcp`, daemon.url);
+    const headers = { authorization: `Bearer ${cella.token}` };
+    const url = new URL(`/v1/sessions/${facts.session}/mcp`, cella.url);
     await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
     const { tools } = await client.listTools();
     const { resourceTemplates } = await client.listResourceTemplates();
@@ -111,7 +111,7 @@ describe('a server', () => {
   });
 
   test('is the same to programs: the members of client and session', async () => {
-    await using client = await connect({ url: daemon.url, token: daemon.token });
+    await using client = await connect({ url: cella.url, token: cella.token });
     const session = await client.session(facts.session);
     const { sessions, users, tokens, credentials, permissionRules, profiles, server } = client;
     const { tools, skills, artifacts, deps, files } = session;
@@ -185,8 +185,8 @@ function shapeOfLines(values: readonly Line[]): unknown {
 
 /** All that come until the execution has its result and its reply. */
 async function framesOf(path: string, sent: readonly object[]): Promise<Record<string, unknown>[]> {
-  const url = new URL(path, daemon.url.replace(/^http/, 'ws'));
-  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${daemon.token}` } });
+  const url = new URL(path, cella.url.replace(/^http/, 'ws'));
+  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${cella.token}` } });
   const frames: Record<string, unknown>[] = [];
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   socket.on('open', () => sent.map((frame) => socket.send(JSON.stringify(frame))));

@@ -5,7 +5,7 @@ import { type Client, connect } from '../../src/client/index.ts';
 import type { SessionApi } from '../../src/index.ts';
 import type { ServerParts } from '../../src/server/serve.ts';
 import { decide, prompt } from '../support/servers/agent-server.ts';
-import { Daemon } from '../support/servers/server.ts';
+import { TestServer } from '../support/servers/server.ts';
 
 /** What cannot be looked up later. */
 export interface Facts {
@@ -26,8 +26,8 @@ export interface WorldOptions {
   readonly wheels: string;
 }
 
-export async function startWorld({ wheels, runner, programs, ...place }: WorldOptions): Promise<Daemon> {
-  return await Daemon.start({
+export async function startWorld({ wheels, runner, programs, ...place }: WorldOptions): Promise<TestServer> {
+  return await TestServer.start({
     ...place,
     agents: { programs: { runner, agents: programs } },
     session: { packages: { wheelFolders: [wheels], noIndex: true } },
@@ -98,13 +98,13 @@ schema:
   positional: [{ name: words, variadic: true, type: string }]
 `;
 
-async function connectTo(daemon: Daemon, token = daemon.token): Promise<Client> {
-  return await connect({ url: daemon.url, token });
+async function connectTo(server: TestServer, token = server.token): Promise<Client> {
+  return await connect({ url: server.url, token });
 }
 
 /** Through the API alone, as clients would. */
-export async function fillWorld(daemon: Daemon): Promise<Facts> {
-  await using client = await connectTo(daemon);
+export async function fillWorld(server: TestServer): Promise<Facts> {
+  await using client = await connectTo(server);
   await client.users.create({ name: 'ada', role: 'member', quotas: { sessions: 9, modelUsdPerDay: 1.5 } });
   const { token: memberToken } = await client.tokens.create({
     name: 'laptop',
@@ -137,24 +137,24 @@ export async function fillWorld(daemon: Daemon): Promise<Facts> {
     metadata: { pages: 1 },
   });
   await session.deps.add('tiny-thing');
-  const asked = prompt(daemon, session.id, 'permit pytest -q');
-  await decide(daemon, session.id, { decision: 'allow', scope: 'session' });
+  const asked = prompt(server, session.id, 'permit pytest -q');
+  await decide(server, session.id, { decision: 'allow', scope: 'session' });
   const { json: turn } = await asked;
   await session.save();
   const fork = await session.fork({ agentKey: 'forked' });
   await fork.run('forked_here = number');
   await fork.save();
-  await using member = await connectTo(daemon, memberToken);
+  await using member = await connectTo(server, memberToken);
   const own = await member.open({ agentKey: 'of ada' });
   await own.run('mine = "ada"');
   await own.hibernate();
-  return { adminToken: daemon.token, memberToken, session: session.id, fork: fork.id, turn: turn.id };
+  return { adminToken: server.token, memberToken, session: session.id, fork: fork.id, turn: turn.id };
 }
 
 /** Reads all of it, goes on where the session was, and goes back to its checkpoint. */
-export async function checkWorld(daemon: Daemon, facts: Facts): Promise<void> {
-  expect(daemon.token).toBe(facts.adminToken);
-  await using client = await connectTo(daemon);
+export async function checkWorld(server: TestServer, facts: Facts): Promise<void> {
+  expect(server.token).toBe(facts.adminToken);
+  await using client = await connectTo(server);
   expect(await client.users.get('ada')).toMatchObject({ role: 'member', quotas: { sessions: 9, modelUsdPerDay: 1.5 } });
   expect((await client.tokens.list({ user: 'ada' })).map(({ name }) => name)).toEqual(['laptop']);
   expect(await client.credentials.list()).toMatchObject([{ provider: 'anthropic' }]);
@@ -192,7 +192,7 @@ export async function checkWorld(daemon: Daemon, facts: Facts): Promise<void> {
 
   const fork = await client.session(facts.fork);
   expect((await fork.run('forked_here')).value).toBe(43);
-  await using member = await connectTo(daemon, facts.memberToken);
+  await using member = await connectTo(server, facts.memberToken);
   const own = await member.open({ agentKey: 'of ada' });
   expect((await own.run('mine')).value).toBe('ada');
 }

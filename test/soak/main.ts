@@ -7,10 +7,10 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { Cella } from '../support/cli/command.ts';
 import { RedisServer } from '../support/servers/redis.ts';
-import { daemonKills } from './daemon-kills.ts';
 import { fanoutSoak } from './fanout.ts';
 import { killSoak } from './kill.ts';
 import { loadSoak } from './load.ts';
+import { serverKills } from './server-kills.ts';
 
 interface Part {
   readonly about: string;
@@ -67,7 +67,7 @@ const parts: Readonly<Record<string, Part>> = {
         using cella = new Cella();
         console.log(storage.length === 0 ? 'in files' : 'in Redis');
         const options = { cella, rounds, flags: [...flags, ...storage], random: Math.random, progress };
-        console.log(`Nothing lost, nothing twice: ${JSON.stringify(await daemonKills(options))}`);
+        console.log(`Nothing lost, nothing twice: ${JSON.stringify(await serverKills(options))}`);
       }
     },
   },

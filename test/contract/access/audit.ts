@@ -40,7 +40,7 @@ export function auditContract(open: OpenStorage): void {
     ]);
   });
 
-  it('is numbered without a gap by several daemons, and read in parts', async () => {
+  it('is numbered without a gap by several servers, and read in parts', async () => {
     const { again } = accessPlace(open);
     const [access, other] = [(await again()).access, (await again()).access];
     await Promise.all(

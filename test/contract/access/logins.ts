@@ -44,7 +44,7 @@ export function loginContract(open: OpenStorage): void {
     expect((await access.logins.redeem(fine.code)).principal.userName).toBe('local');
   });
 
-  it('end by logout, in every daemon, and by time', async () => {
+  it('end by logout, in every server, and by time', async () => {
     const { clock, set } = handClock(100 * DAY_MS);
     const { again } = accessPlace(open);
     const [one, other] = [(await again({ clock })).access, (await again({ clock })).access];

@@ -12,7 +12,7 @@ import { type OpenStorage, onePlace } from '../storage/samples.ts';
 
 export interface AccessPlace {
   readonly dataDir: string;
-  /** Another storage and another access on the same place, as after a restart or in another daemon. */
+  /** Another storage and another access on the same place, as after a restart or in another server. */
   readonly again: (options?: Partial<AccessOptions>) => Promise<{ access: AccessControl; storage: Storage }>;
 }
 

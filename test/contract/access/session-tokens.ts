@@ -10,7 +10,7 @@ const refusal = async (access: AccessControl, token: string) =>
   (await failureOf(access.sessionTokens.check(token))).details;
 
 export function sessionTokenContract(open: OpenStorage): void {
-  it('tell what they are bound to, in another daemon and after a restart too', async () => {
+  it('tell what they are bound to, in another server and after a restart too', async () => {
     const { again } = accessPlace(open);
     const { access } = await again();
     const { principal } = await newUser(access, 'ada');
@@ -88,7 +88,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect((await storage.documents.list('session-tokens')).documents).toEqual([]);
   });
 
-  it('with a limit let no more calls in than that, also of many at once in two daemons', async () => {
+  it('with a limit let no more calls in than that, also of many at once in two servers', async () => {
     const { again } = accessPlace(open);
     const [here, there] = [(await again()).access, (await again()).access];
     const { principal } = await newUser(here, 'ada');

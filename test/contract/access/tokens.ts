@@ -11,7 +11,7 @@ const refusal = async (access: AccessControl, token: string): Promise<string> =>
   (await failureOf(access.authenticate(token))).code;
 
 export function tokenContract(open: OpenStorage): void {
-  it('tell whose they are and what for, in another daemon and after a restart too', async () => {
+  it('tell whose they are and what for, in another server and after a restart too', async () => {
     const { again } = accessPlace(open);
     const { access } = await again();
     const { token, principal } = await newUser(access, 'ada');
@@ -79,7 +79,7 @@ export function tokenContract(open: OpenStorage): void {
     expect(new Set(errors.map((error) => JSON.stringify(error))).size).toBe(1);
   });
 
-  it('that are revoked are refused at the next call, in every daemon, also while they are in use', async () => {
+  it('that are revoked are refused at the next call, in every server, also while they are in use', async () => {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     for (let round = 0; round < 10; round += 1) {

@@ -1,87 +1,87 @@
-/** Runners, daemons and agents that go, and bytes that are no messages. */
+/** Runners, servers and agents that go, and bytes that are no messages. */
 
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { CellaError } from '../../../src/protocol/errors.ts';
 import { ReportMessage, Shutdown, SpawnTerminal } from '../../../src/protocol/runner-methods.ts';
-import { startRunner, TestDaemon } from '../../support/agents/runner.ts';
+import { RunnerTestServer, startRunner } from '../../support/agents/runner.ts';
 import { isAlive } from '../../support/processes/processes.ts';
 import { codeOf } from '../../support/servers/rpc-pair.ts';
 import type { RunnerParts } from './turns.ts';
 
 export function runnerFaults(parts: RunnerParts): void {
   test('a runner killed in mid-turn fails the prompt with RUNNER_GONE', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const turn = codeOf(daemon.prompt([{ say: 'here' }, { wait: true }]));
-    await daemon.saying(1);
-    daemon.child.kill('SIGKILL');
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    const turn = codeOf(server.prompt([{ say: 'here' }, { wait: true }]));
+    await server.saying(1);
+    server.child.kill('SIGKILL');
     expect(await turn).toBe('RUNNER_GONE');
   });
 
   test.each([
-    ['goes', (daemon: TestDaemon) => daemon.peer.close()],
-    ['sends TERM', (daemon: TestDaemon) => daemon.child.kill('SIGTERM')],
-  ])('a daemon that %s takes the runner and what its agent has started along', async (_, end) => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const turn = codeOf(daemon.prompt([{ start: true }, { wait: true }]));
-    const pid = Number(await daemon.saying(1));
+    ['goes', (server: RunnerTestServer) => server.peer.close()],
+    ['sends TERM', (server: RunnerTestServer) => server.child.kill('SIGTERM')],
+  ])('a server that %s takes the runner and what its agent has started along', async (_, end) => {
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    const turn = codeOf(server.prompt([{ start: true }, { wait: true }]));
+    const pid = Number(await server.saying(1));
     expect(isAlive(pid)).toBe(true);
-    end(daemon);
-    expect(await daemon.exited).toEqual([0, null]);
+    end(server);
+    expect(await server.exited).toEqual([0, null]);
     expect(await turn).toBe('RUNNER_GONE');
     await expect.poll(() => isAlive(pid), { timeout: 10_000 }).toBe(false);
   });
 
   test('what an agent has started ends with its turn, and a terminal does not', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
     const terminal = { terminal_id: 'term_1', cwd: '/', size: { cols: 80, rows: 24 } };
-    const shown = await daemon.peer.call(SpawnTerminal, terminal);
-    expect(await daemon.prompt([{ start: true }])).toMatchObject({ status: 'completed' });
-    expect([isAlive(Number(daemon.said[0])), isAlive(shown.pid)]).toEqual([false, true]);
+    const shown = await server.peer.call(SpawnTerminal, terminal);
+    expect(await server.prompt([{ start: true }])).toMatchObject({ status: 'completed' });
+    expect([isAlive(Number(server.said[0])), isAlive(shown.pid)]).toEqual([false, true]);
   });
 
   test('shutdown ends the turn that runs, then the runner', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const turn = daemon.prompt([{ say: 'here' }, { wait: true }]);
-    await daemon.saying(1);
-    await daemon.peer.call(Shutdown, { reason: 'idle' });
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    const turn = server.prompt([{ say: 'here' }, { wait: true }]);
+    await server.saying(1);
+    await server.peer.call(Shutdown, { reason: 'idle' });
     expect((await turn).status).toBe('cancelled');
-    expect(await daemon.exited).toEqual([0, null]);
+    expect(await server.exited).toEqual([0, null]);
   });
 
-  test('an agent that does not stop holds up neither shutdown nor the end of the daemon', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const turn = codeOf(daemon.prompt([{ start: true }, { hang: true }]));
-    const pid = Number(await daemon.saying(1));
-    await daemon.peer.call(Shutdown, { grace_ms: 50 });
+  test('an agent that does not stop holds up neither shutdown nor the end of the server', async () => {
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    const turn = codeOf(server.prompt([{ start: true }, { hang: true }]));
+    const pid = Number(await server.saying(1));
+    await server.peer.call(Shutdown, { grace_ms: 50 });
     expect(await turn).toBe('RUNNER_GONE');
-    expect(await daemon.exited).toEqual([0, null]);
+    expect(await server.exited).toEqual([0, null]);
     await expect.poll(() => isAlive(pid), { timeout: 10_000 }).toBe(false);
   });
 
   test('a library that prints or reads does not meddle with the protocol', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
     const noise = '{"jsonrpc":"2.0","id":1,"result":{}}';
-    expect(await daemon.prompt([{ print: noise }, { say: 'fine' }])).toMatchObject({ status: 'completed' });
-    expect(daemon.said).toEqual(['fine']);
-    expect(daemon.stderr.split(noise)).toHaveLength(3);
+    expect(await server.prompt([{ print: noise }, { say: 'fine' }])).toMatchObject({ status: 'completed' });
+    expect(server.said).toEqual(['fine']);
+    expect(server.stderr.split(noise)).toHaveLength(3);
   });
 
-  test('messages that the daemon refuses end the turn as failed, with its reason', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    daemon.peer.handle(ReportMessage, () => {
+  test('messages that the server refuses end the turn as failed, with its reason', async () => {
+    await using server = new RunnerTestServer(parts().scripted);
+    server.peer.handle(ReportMessage, () => {
       throw new CellaError('QUOTA_EXCEEDED', 'the log is full');
     });
-    await daemon.hello();
-    const outcome = await daemon.prompt([{ say: 'a' }, { flood: 10_000 }]);
+    await server.hello();
+    const outcome = await server.prompt([{ say: 'a' }, { flood: 10_000 }]);
     expect(outcome).toMatchObject({ status: 'failed', error: { code: 'QUOTA_EXCEEDED' } });
-    expect(daemon.completions).toEqual([]);
+    expect(server.completions).toEqual([]);
   });
 
   test('lines that are no messages are answered, and enough of them end it with a non-zero code', async () => {

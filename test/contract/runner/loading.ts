@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { runCommand, TestDaemon, turnId } from '../../support/agents/runner.ts';
+import { RunnerTestServer, runCommand, turnId } from '../../support/agents/runner.ts';
 import type { RunnerParts } from './turns.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -62,12 +62,12 @@ export function runnerLoading(parts: RunnerParts): void {
     expect(await look('scripted')).not.toContain(loaded);
     expect(await look('telling')).toContain(loaded);
     for (const agent of ['scripted', 'telling']) {
-      await using daemon = new TestDaemon(parts().scripted);
-      expect(await daemon.hello({ agent: agent })).toMatchObject({ agents: ['scripted', 'telling'] });
-      daemon.peer.close();
-      daemon.child.stdin.end();
-      await daemon.exited;
-      expect(daemon.stderr.includes(loaded)).toBe(agent === 'telling');
+      await using server = new RunnerTestServer(parts().scripted);
+      expect(await server.hello({ agent: agent })).toMatchObject({ agents: ['scripted', 'telling'] });
+      server.peer.close();
+      server.child.stdin.end();
+      await server.exited;
+      expect(server.stderr.includes(loaded)).toBe(agent === 'telling');
     }
   });
 }

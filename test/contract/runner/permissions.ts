@@ -3,74 +3,74 @@
 import { expect, test } from 'vitest';
 import { CellaError } from '../../../src/protocol/errors.ts';
 import { PermissionResolved, RequestPermission, StopTask } from '../../../src/protocol/runner-methods.ts';
-import { sessionToken, TestDaemon, turnId } from '../../support/agents/runner.ts';
+import { RunnerTestServer, sessionToken, turnId } from '../../support/agents/runner.ts';
 import type { RunnerParts } from './turns.ts';
 
 const idOf = (n: number) => `prm_${String(n).padStart(16, '0')}`;
 
 export function runnerPermissions(parts: RunnerParts): void {
   test('are decided in the reply, later, or before the reply has come', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
+    await using server = new RunnerTestServer(parts().scripted);
     let asked = 0;
     const decide = (n: number) => ({ turn_id: turnId, request_id: idOf(n), outcome: 'allowed' as const, text: `${n}` });
-    daemon.peer.handle(RequestPermission, async ({ tool, session_token }) => {
+    server.peer.handle(RequestPermission, async ({ tool, session_token }) => {
       expect(session_token).toBe(sessionToken);
       asked += 1;
       const request_id = idOf(asked);
       if (tool === 'at once') return { request_id, decision: { outcome: 'denied' as const, reason: 'by a rule' } };
-      const telling = daemon.peer.call(PermissionResolved, decide(asked));
+      const telling = server.peer.call(PermissionResolved, decide(asked));
       if (tool === 'too early') expect(await telling).toEqual({ accepted: true });
       return { request_id };
     });
-    await daemon.hello();
-    const outcome = await daemon.prompt([{ ask: 'at once' }, { ask: 'later' }, { ask: 'too early' }]);
+    await server.hello();
+    const outcome = await server.prompt([{ ask: 'at once' }, { ask: 'later' }, { ask: 'too early' }]);
     expect(outcome.status).toBe('completed');
-    expect(daemon.said.map((text) => JSON.parse(text))).toEqual([
+    expect(server.said.map((text) => JSON.parse(text))).toEqual([
       { allowed: false, reason: 'by a rule' },
       { allowed: true, text: '2' },
       { allowed: true, text: '3' },
     ]);
-    expect(await daemon.peer.call(PermissionResolved, decide(9))).toEqual({ accepted: false });
+    expect(await server.peer.call(PermissionResolved, decide(9))).toEqual({ accepted: false });
   });
 
   test('that wait do not keep a turn from being stopped', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
+    await using server = new RunnerTestServer(parts().scripted);
     const asked = Promise.withResolvers<void>();
-    daemon.peer.handle(RequestPermission, () => {
+    server.peer.handle(RequestPermission, () => {
       asked.resolve();
       return { request_id: idOf(1) };
     });
-    await daemon.hello();
-    const turn = daemon.prompt([{ ask: 'Bash' }, { say: 'never' }]);
+    await server.hello();
+    const turn = server.prompt([{ ask: 'Bash' }, { say: 'never' }]);
     await asked.promise;
-    expect(await daemon.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
+    expect(await server.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
     expect((await turn).status).toBe('cancelled');
-    expect(daemon.said).toHaveLength(1);
+    expect(server.said).toHaveLength(1);
   });
 
-  test('whose request is still held by the daemon do not either, and the daemon is told', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
+  test('whose request is still held by the server do not either, and the server is told', async () => {
+    await using server = new RunnerTestServer(parts().scripted);
     const asked = Promise.withResolvers<AbortSignal>();
-    daemon.peer.handle(RequestPermission, (_, { signal }) => {
+    server.peer.handle(RequestPermission, (_, { signal }) => {
       asked.resolve(signal);
       return new Promise(() => {});
     });
-    await daemon.hello();
-    const turn = daemon.prompt([{ ask: 'Bash' }]);
+    await server.hello();
+    const turn = server.prompt([{ ask: 'Bash' }]);
     const signal = await asked.promise;
     const withdrawn = new Promise((resolve) => signal.addEventListener('abort', resolve));
-    await daemon.peer.call(StopTask, { turn_id: turnId });
+    await server.peer.call(StopTask, { turn_id: turnId });
     expect((await turn).status).toBe('cancelled');
     await withdrawn;
   });
 
   test('that cannot be asked for are not given', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    daemon.peer.handle(RequestPermission, () => {
+    await using server = new RunnerTestServer(parts().scripted);
+    server.peer.handle(RequestPermission, () => {
       throw new CellaError('STORAGE_FAILED', 'the disk is full');
     });
-    await daemon.hello();
-    expect((await daemon.prompt([{ ask: 'Bash' }])).status).toBe('completed');
-    expect(JSON.parse(daemon.said[0] ?? '')).toMatchObject({ allowed: false, reason: expect.stringContaining('disk') });
+    await server.hello();
+    expect((await server.prompt([{ ask: 'Bash' }])).status).toBe('completed');
+    expect(JSON.parse(server.said[0] ?? '')).toMatchObject({ allowed: false, reason: expect.stringContaining('disk') });
   });
 }

@@ -1,4 +1,4 @@
-/** The bundled runner as a child process: everything that a daemon, an agent or nobody at all may do to it. */
+/** The bundled runner as a child process: everything that a server, an agent or nobody at all may do to it. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -8,18 +8,18 @@ import {
   TerminalOutput,
   TerminateTerminal,
 } from '../../../src/protocol/runner-methods.ts';
-import { TestDaemon } from '../../support/agents/runner.ts';
+import { RunnerTestServer } from '../../support/agents/runner.ts';
 import { isAlive } from '../../support/processes/processes.ts';
 import { codeOf } from '../../support/servers/rpc-pair.ts';
 import type { RunnerParts } from './turns.ts';
 
 const size = { cols: 100, rows: 30 };
 
-function watch(daemon: TestDaemon) {
+function watch(server: RunnerTestServer) {
   let shown = '';
   let look = () => {};
   const exited = Promise.withResolvers<unknown>();
-  daemon.peer
+  server.peer
     .on(TerminalOutput, ({ data }) => {
       shown += Buffer.from(data, 'base64');
       look();
@@ -38,52 +38,52 @@ function watch(daemon: TestDaemon) {
 
 export function runnerTerminals(parts: RunnerParts): void {
   test('are real ones: what is typed is read, and the size is known', async () => {
-    await using daemon = new TestDaemon(parts().real);
-    const { shows, exited } = watch(daemon);
-    await daemon.hello();
+    await using server = new RunnerTestServer(parts().real);
+    const { shows, exited } = watch(server);
+    await server.hello();
     const argv = ['/bin/sh', '-c', 'stty size; read line; echo "got $line"; exit 3'];
-    await daemon.peer.call(SpawnTerminal, { terminal_id: 'a', cwd: '/tmp', size, argv });
+    await server.peer.call(SpawnTerminal, { terminal_id: 'a', cwd: '/tmp', size, argv });
     await shows(/30 100/);
-    const taken = daemon.peer.call(SpawnTerminal, { terminal_id: 'a', cwd: '/tmp', size });
+    const taken = server.peer.call(SpawnTerminal, { terminal_id: 'a', cwd: '/tmp', size });
     expect(await codeOf(taken)).toBe('NAME_TAKEN');
-    await daemon.peer.notify(TerminalInput, { terminal_id: 'a', data: Buffer.from('hello\n').toString('base64') });
+    await server.peer.notify(TerminalInput, { terminal_id: 'a', data: Buffer.from('hello\n').toString('base64') });
     await shows(/got hello/);
     expect(await exited).toEqual({ terminal_id: 'a', code: 3 });
   });
 
   test('that cannot be made are told of, and the runner goes on', async () => {
-    await using daemon = new TestDaemon(parts().real);
-    await daemon.hello();
-    const nowhere = daemon.peer.call(SpawnTerminal, { terminal_id: 'n', cwd: '/there/is/no/such/folder', size });
+    await using server = new RunnerTestServer(parts().real);
+    await server.hello();
+    const nowhere = server.peer.call(SpawnTerminal, { terminal_id: 'n', cwd: '/there/is/no/such/folder', size });
     expect(await codeOf(nowhere)).toBe('CAPABILITY_MISSING');
-    const { shows, exited } = watch(daemon);
+    const { shows, exited } = watch(server);
     const argv = ['/bin/sh', '-c', 'echo here'];
-    await daemon.peer.call(SpawnTerminal, { terminal_id: 'm', cwd: '/tmp', size, argv });
+    await server.peer.call(SpawnTerminal, { terminal_id: 'm', cwd: '/tmp', size, argv });
     await shows(/here/);
     expect(await exited).toEqual({ terminal_id: 'm', code: 0 });
   });
 
   test('are taken away with what runs on them', async () => {
-    await using daemon = new TestDaemon(parts().real);
-    const { shows, exited } = watch(daemon);
-    await daemon.hello();
+    await using server = new RunnerTestServer(parts().real);
+    const { shows, exited } = watch(server);
+    await server.hello();
     const argv = ['/bin/sh', '-c', 'trap "" HUP; sleep 1000 & echo "pid $! ready"; wait'];
-    await daemon.peer.call(SpawnTerminal, { terminal_id: 'b', cwd: '/tmp', size, argv });
+    await server.peer.call(SpawnTerminal, { terminal_id: 'b', cwd: '/tmp', size, argv });
     const [, pid] = await shows(/pid (\d+) ready/);
-    expect(await daemon.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: true });
+    expect(await server.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: true });
     expect(await exited).toMatchObject({ terminal_id: 'b' });
     await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
-    expect(await daemon.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: false });
+    expect(await server.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: false });
   });
 
   test('end with a runner that is killed', async () => {
-    await using daemon = new TestDaemon(parts().real);
-    const { shows } = watch(daemon);
-    await daemon.hello();
+    await using server = new RunnerTestServer(parts().real);
+    const { shows } = watch(server);
+    await server.hello();
     const argv = ['/bin/sh', '-c', 'trap "" HUP; echo "pid $$ ready"; while :; do sleep 1; done'];
-    const { pid } = await daemon.peer.call(SpawnTerminal, { terminal_id: 'c', cwd: '/tmp', size, argv });
+    const { pid } = await server.peer.call(SpawnTerminal, { terminal_id: 'c', cwd: '/tmp', size, argv });
     const [, shell] = await shows(/pid (\d+) ready/);
-    daemon.child.kill('SIGKILL');
+    server.child.kill('SIGKILL');
     await expect.poll(() => [pid, Number(shell)].filter(isAlive), { timeout: 20_000 }).toEqual([]);
   });
 }

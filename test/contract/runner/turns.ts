@@ -14,54 +14,54 @@ import {
   Shutdown,
   StopTask,
 } from '../../../src/protocol/runner-methods.ts';
-import { type RunnerFiles, sessionId, sessionToken, TestDaemon, turnId } from '../../support/agents/runner.ts';
+import { type RunnerFiles, RunnerTestServer, sessionId, sessionToken, turnId } from '../../support/agents/runner.ts';
 import { codeOf } from '../../support/servers/rpc-pair.ts';
 
 export type RunnerParts = () => RunnerFiles & { readonly folder: string };
 
 export function runnerTurns(parts: RunnerParts): void {
   test('begin with hello: another version is a typed error, and nothing is taken before it', async () => {
-    await using daemon = new TestDaemon(parts().real);
-    daemon.peer.start();
-    expect(await codeOf(daemon.prompt([]))).toBe('RUNNER_PROTOCOL');
+    await using server = new RunnerTestServer(parts().real);
+    server.peer.start();
+    expect(await codeOf(server.prompt([]))).toBe('RUNNER_PROTOCOL');
     const strange = { protocol_version: PROTOCOL_VERSION + 1, something: 'new' };
-    const error = await daemon.peer.call(Hello, Object(strange)).catch((cause: unknown) => cause);
+    const error = await server.peer.call(Hello, Object(strange)).catch((cause: unknown) => cause);
     expect(error).toMatchObject({ code: 'RUNNER_VERSION', details: { runner: PROTOCOL_VERSION } });
-    expect(await codeOf(daemon.hello({ session_id: '../../etc' }))).toBe('INVALID_OPTIONS');
-    const greeting = await daemon.hello();
-    expect(greeting).toMatchObject({ protocol_version: PROTOCOL_VERSION, pid: daemon.child.pid });
+    expect(await codeOf(server.hello({ session_id: '../../etc' }))).toBe('INVALID_OPTIONS');
+    const greeting = await server.hello();
+    expect(greeting).toMatchObject({ protocol_version: PROTOCOL_VERSION, pid: server.child.pid });
     expect(greeting.agents).toContain('claude');
-    expect(await codeOf(daemon.hello())).toBe('RUNNER_PROTOCOL');
+    expect(await codeOf(server.hello())).toBe('RUNNER_PROTOCOL');
   });
 
   test('report their messages in order, then their completion, and answer with the same', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello({ agent: 'scripted' });
-    const outcome = await daemon.prompt([{ say: 'first' }, { flood: 200 }, { say: 'last' }]);
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello({ agent: 'scripted' });
+    const outcome = await server.prompt([{ say: 'first' }, { flood: 200 }, { say: 'last' }]);
     expect(outcome).toEqual({
       status: 'completed',
       message_count: 203,
       usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 },
       conversation: 'conversation-1',
     });
-    expect(daemon.completions).toEqual([outcome]);
-    expect(daemon.said).toHaveLength(202);
-    expect([daemon.said[0], daemon.said.at(-1)]).toEqual(['first', 'last']);
-    expect(daemon.phases).toEqual(['loading', 'opening', 'prompting', 'closing']);
-    expect((await daemon.peer.call(Ping, {})).turn_id).toBeUndefined();
-    await daemon.peer.call(Shutdown, {});
-    expect(await daemon.exited).toEqual([0, null]);
+    expect(server.completions).toEqual([outcome]);
+    expect(server.said).toHaveLength(202);
+    expect([server.said[0], server.said.at(-1)]).toEqual(['first', 'last']);
+    expect(server.phases).toEqual(['loading', 'opening', 'prompting', 'closing']);
+    expect((await server.peer.call(Ping, {})).turn_id).toBeUndefined();
+    await server.peer.call(Shutdown, {});
+    expect(await server.exited).toEqual([0, null]);
   });
 
   test('leave a conversation that is read in parts of one moment, without another process', async () => {
     const { scripted, folder } = parts();
-    await using daemon = new TestDaemon(scripted);
+    await using server = new RunnerTestServer(scripted);
     const place = { agent: 'scripted', cwd: folder, home_dir: folder, program_dir: folder };
     const read = (conversation: string, part: number) =>
-      daemon.peer.call(ReadTranscript, { ...place, conversation, part });
-    daemon.peer.start();
+      server.peer.call(ReadTranscript, { ...place, conversation, part });
+    server.peer.start();
     expect(await codeOf(read('talk', 0))).toBe('RUNNER_PROTOCOL');
-    await daemon.hello();
+    await server.hello();
     expect(await read('talk', 0)).toEqual({ found: false, text: '', parts: 0 });
     const text = `${'\u{1f40d}'.repeat(400_000)}\n`;
     await writeFile(join(folder, 'talk'), text);
@@ -75,15 +75,15 @@ export function runnerTurns(parts: RunnerParts): void {
 
   test('go on with a conversation that comes in parts before them, and refuse parts out of order', async () => {
     const { scripted, folder } = parts();
-    await using daemon = new TestDaemon(scripted);
+    await using server = new RunnerTestServer(scripted);
     const place = { agent: 'scripted', cwd: folder, home_dir: folder, program_dir: folder, profile: {} };
     const setup = (texts?: readonly string[], part = 0, conversation = 'told') => {
       const transcript = texts && { conversation, text: texts[part] ?? '', part, parts: texts.length };
-      return daemon.peer.call(SetupSession, { ...place, ...(transcript && { transcript }) });
+      return server.peer.call(SetupSession, { ...place, ...(transcript && { transcript }) });
     };
-    daemon.peer.start();
+    server.peer.start();
     expect(await codeOf(setup())).toBe('RUNNER_PROTOCOL');
-    await daemon.hello();
+    await server.hello();
     expect(await setup()).toEqual({ transcript: 'none' });
     const texts = ['one\n', 'two\n', 'three\n'];
     expect([await setup(texts, 0), await setup(texts, 1)]).toEqual([
@@ -106,10 +106,10 @@ export function runnerTurns(parts: RunnerParts): void {
       for (const part of long.keys()) await setup(long, part, 'long');
     };
     expect(await codeOf(sendAll())).toBe('TOO_LARGE');
-    const turn = daemon.prompt([{ say: 'here' }, { wait: true }]);
-    await daemon.saying(1);
+    const turn = server.prompt([{ say: 'here' }, { wait: true }]);
+    await server.saying(1);
     expect(await codeOf(setup())).toBe('AGENT_BUSY');
-    await daemon.peer.call(StopTask, { turn_id: turnId });
+    await server.peer.call(StopTask, { turn_id: turnId });
     expect((await turn).status).toBe('cancelled');
   });
 
@@ -119,11 +119,11 @@ export function runnerTurns(parts: RunnerParts): void {
     await new Promise<void>((resolve) => gateway.listen(path, resolve));
     try {
       const profile = { mcpServers: { other: { type: 'http', url: 'http://127.0.0.1:1/' } } } as const;
-      await using daemon = new TestDaemon(parts().scripted, { session_mcp: 'cella', profile });
-      await daemon.hello({ gateway_socket: path });
+      await using server = new RunnerTestServer(parts().scripted, { session_mcp: 'cella', profile });
+      await server.hello({ gateway_socket: path });
       const steps = [{ fetch: '/v1/messages' }, { show: 'profile' }, { show: 'env' }] as const;
-      expect(await daemon.prompt(steps)).toMatchObject({ status: 'completed' });
-      const [answer, shown = '', env = ''] = daemon.said;
+      expect(await server.prompt(steps)).toMatchObject({ status: 'completed' });
+      const [answer, shown = '', env = ''] = server.said;
       expect(answer).toBe(`/anthropic/v1/messages ${sessionToken}`);
       expect(JSON.parse(shown).mcpServers).toEqual({
         ...profile.mcpServers,
@@ -141,73 +141,73 @@ export function runnerTurns(parts: RunnerParts): void {
   });
 
   test('ask for the key where keys are given just in time, and only there', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
+    await using server = new RunnerTestServer(parts().scripted);
     const asked: unknown[] = [];
-    daemon.peer.handle(GetApiKey, (params) => {
+    server.peer.handle(GetApiKey, (params) => {
       asked.push(params);
       return { api_key: 'the-key', base_url: 'https://provider.example' };
     });
-    await daemon.hello({ key_mode: 'just-in-time' });
-    expect(await daemon.prompt([{ show: 'model' }])).toMatchObject({ status: 'completed' });
-    expect(JSON.parse(daemon.said[0] ?? '')).toEqual({ baseUrl: 'https://provider.example', key: 'the-key' });
+    await server.hello({ key_mode: 'just-in-time' });
+    expect(await server.prompt([{ show: 'model' }])).toMatchObject({ status: 'completed' });
+    expect(JSON.parse(server.said[0] ?? '')).toEqual({ baseUrl: 'https://provider.example', key: 'the-key' });
     expect(asked).toEqual([
       { session_token: sessionToken, session_id: sessionId, turn_id: turnId, provider: 'anthropic' },
     ]);
   });
 
   test('are one at a time, and for the session that was greeted alone', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const first = daemon.prompt([{ say: 'here' }, { wait: true }]);
-    await daemon.saying(1);
-    expect(await codeOf(daemon.prompt([], { turn_id: 'trn_other00000000000' }))).toBe('AGENT_BUSY');
-    expect(await codeOf(daemon.prompt([], { session_id: 'ses_other00000000000' }))).toBe('RUNNER_PROTOCOL');
-    expect(await daemon.peer.call(StopTask, { turn_id: 'trn_other00000000000' })).toEqual({ stopped: false });
-    expect((await daemon.peer.call(Ping, {})).turn_id).toBe(turnId);
-    expect(await daemon.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    const first = server.prompt([{ say: 'here' }, { wait: true }]);
+    await server.saying(1);
+    expect(await codeOf(server.prompt([], { turn_id: 'trn_other00000000000' }))).toBe('AGENT_BUSY');
+    expect(await codeOf(server.prompt([], { session_id: 'ses_other00000000000' }))).toBe('RUNNER_PROTOCOL');
+    expect(await server.peer.call(StopTask, { turn_id: 'trn_other00000000000' })).toEqual({ stopped: false });
+    expect((await server.peer.call(Ping, {})).turn_id).toBe(turnId);
+    expect(await server.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
     expect(await first).toMatchObject({ status: 'cancelled', conversation: 'conversation-1' });
-    expect(await daemon.prompt([{ say: 'again' }])).toMatchObject({ status: 'completed', message_count: 2 });
+    expect(await server.prompt([{ say: 'again' }])).toMatchObject({ status: 'completed', message_count: 2 });
   });
 
   test('that fail say why, and never with the key', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    expect(await daemon.prompt([{ fail: 'the provider is out' }])).toMatchObject({
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    expect(await server.prompt([{ fail: 'the provider is out' }])).toMatchObject({
       status: 'failed',
       error: { code: 'PROVIDER_FAILED', message: 'the provider is out' },
     });
   });
 
   test('of an agent that breaks are failed, with its words but not the key', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const outcome = await daemon.prompt([{ die: 'out of memory' }]);
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    const outcome = await server.prompt([{ die: 'out of memory' }]);
     expect(outcome).toMatchObject({ status: 'failed', error: { code: 'AGENT_FAILED' } });
     expect(outcome.error?.message).toContain('out of memory');
     expect(JSON.stringify(outcome)).not.toContain(sessionToken);
   });
 
   test('of an agent that nobody knows are failed with AGENT_UNKNOWN', async () => {
-    await using daemon = new TestDaemon(parts().real);
-    await daemon.hello({ agent: 'nobody' });
-    const outcome = await daemon.prompt([], { agent: 'nobody' });
+    await using server = new RunnerTestServer(parts().real);
+    await server.hello({ agent: 'nobody' });
+    const outcome = await server.prompt([], { agent: 'nobody' });
     expect(outcome).toMatchObject({ status: 'failed', error: { code: 'AGENT_UNKNOWN' } });
   });
 
   test('with an event too large for a message go on, and tell of it', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
-    const outcome = await daemon.prompt([{ huge: 9_000_000 }, { say: 'after' }]);
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
+    const outcome = await server.prompt([{ huge: 9_000_000 }, { say: 'after' }]);
     expect(outcome).toMatchObject({ status: 'completed', message_count: 3 });
-    expect(daemon.events[1]).toMatchObject({ type: 'agent_notice', text: expect.stringContaining('left out') });
-    expect(daemon.said).toEqual(['after']);
+    expect(server.events[1]).toMatchObject({ type: 'agent_notice', text: expect.stringContaining('left out') });
+    expect(server.said).toEqual(['after']);
   });
 
   test('take a prompt of 1 MB', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
-    await daemon.hello();
+    await using server = new RunnerTestServer(parts().scripted);
+    await server.hello();
     const long = '"\n$(reboot)é'.repeat(100_000);
-    expect(await daemon.prompt([{ say: long }])).toMatchObject({ status: 'completed' });
-    expect(daemon.said[0] === long).toBe(true);
+    expect(await server.prompt([{ say: long }])).toMatchObject({ status: 'completed' });
+    expect(server.said[0] === long).toBe(true);
   });
 }

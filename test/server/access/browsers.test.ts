@@ -10,22 +10,22 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../../src/client/index.ts';
 import type { OpenApiDocument } from '../../../src/server/http/openapi.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let logFile: string;
 beforeAll(async () => {
   logFile = join(await scratchFolder(), 'log');
-  daemon = await Daemon.start({ logLevel: 'debug', logFile });
+  server = await TestServer.start({ logLevel: 'debug', logFile });
 });
 
 const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;
 
 /** With headers that `fetch` does not let through. */
 async function raw(path: string, headers: Record<string, string>, method = 'GET'): Promise<number> {
-  const sent = request(new URL(path, daemon.url), {
+  const sent = request(new URL(path, server.url), {
     method,
-    headers: { authorization: `Bearer ${daemon.token}`, ...headers },
+    headers: { authorization: `Bearer ${server.token}`, ...headers },
   });
   sent.end();
   const [response]: IncomingMessage[] = (await once(sent, 'response')) as [IncomingMessage];
@@ -34,16 +34,16 @@ async function raw(path: string, headers: Record<string, string>, method = 'GET'
 }
 
 async function login(
-  path = new URL(daemon.facts.loginUrl ?? ''),
+  path = new URL(server.facts.loginUrl ?? ''),
 ): Promise<{ status: number; cookie: string; set: string }> {
-  const { status, headers } = await daemon.call(`POST ${path.pathname}${path.search}`, { token: null });
+  const { status, headers } = await server.call(`POST ${path.pathname}${path.search}`, { token: null });
   const set = headers.get('set-cookie') ?? '';
   return { status, set, cookie: set.split(';')[0] ?? '' };
 }
 
 async function newCode(): Promise<URL> {
-  const { json } = await daemon.call('POST /v1/login-codes');
-  return new URL(String(json.path), daemon.url);
+  const { json } = await server.call('POST /v1/login-codes');
+  return new URL(String(json.path), server.url);
 }
 
 describe('Host and Origin', () => {
@@ -56,14 +56,14 @@ describe('Host and Origin', () => {
   );
 
   it('refuse pages of other sites, also with a token, and let the server’s own in', async () => {
-    for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:1', `${daemon.url}.evil.example`]) {
+    for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:1', `${server.url}.evil.example`]) {
       expect(await raw('/v1/me', { origin })).toBe(403);
       expect(await raw('/v1/sessions', { origin }, 'POST')).toBe(403);
     }
-    expect(await raw('/v1/me', { origin: daemon.url })).toBe(200);
+    expect(await raw('/v1/me', { origin: server.url })).toBe(200);
     // Offered by some clients with every request.
     expect(await raw('/v1/me', { connection: 'Upgrade', upgrade: 'h2c' })).toBe(200);
-    const { headers } = await daemon.call('GET /v1/me', { headers: { origin: daemon.url } });
+    const { headers } = await server.call('GET /v1/me', { headers: { origin: server.url } });
     expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
   });
 });
@@ -76,22 +76,22 @@ describe('a login', () => {
     const { set } = all.find(({ status }) => status === 303) ?? { set: '' };
     expect(set).toContain('HttpOnly');
     expect(set).toContain('SameSite=Strict');
-    expect(set).not.toContain(daemon.token);
+    expect(set).not.toContain(server.token);
     expect((await login(link)).status).toBe(401);
   });
 
   it('begins with a code of the client’s: one’s own, or for administrators another user’s', async () => {
-    await using admin = await connect({ url: daemon.url, token: daemon.token });
-    await using member = await connect({ url: daemon.url, token: await daemon.user('coded', 'member') });
+    await using admin = await connect({ url: server.url, token: server.token });
+    await using member = await connect({ url: server.url, token: await server.user('coded', 'member') });
     const codes = [await admin.users.loginCode(), await member.users.loginCode(), await admin.users.loginCode('coded')];
     const names = [];
     for (const { code, path, expiresAt } of codes) {
-      const link = new URL(path, daemon.url);
+      const link = new URL(path, server.url);
       expect(link.searchParams.get('code')).toBe(code);
       expect(expiresAt).toBeGreaterThan(Date.now());
       const { status, cookie } = await login(link);
       expect(status).toBe(303);
-      names.push((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).json.userName);
+      names.push((await server.call('GET /v1/me', { token: null, headers: { cookie } })).json.userName);
       expect((await login(link)).status).toBe(401);
     }
     expect(names).toEqual(['local', 'coded', 'coded']);
@@ -102,8 +102,8 @@ describe('a login', () => {
   it('leads a browser on by a page: a redirect that began at another site would go without the cookie', async () => {
     const { pathname, search } = await newCode();
     const headers = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
-    const form = { ...headers, origin: daemon.url, 'content-type': 'application/x-www-form-urlencoded' };
-    const page = await daemon.call(`POST ${pathname}${search}`, { token: null, headers: form, body: '' });
+    const form = { ...headers, origin: server.url, 'content-type': 'application/x-www-form-urlencoded' };
+    const page = await server.call(`POST ${pathname}${search}`, { token: null, headers: form, body: '' });
     expect([page.status, page.headers.get('refresh')]).toEqual([200, '0; url=/docs']);
     expect(page.headers.get('set-cookie')).toContain('SameSite=Strict');
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
@@ -115,113 +115,113 @@ describe('a login', () => {
     const at = `${pathname}${search}`;
     for (const method of ['HEAD', 'GET', 'OPTIONS', 'GET']) {
       for (const accept of ['*/*', 'text/html']) {
-        const { headers } = await daemon.call(`${method} ${at}`, { token: null, headers: { accept } });
+        const { headers } = await server.call(`${method} ${at}`, { token: null, headers: { accept } });
         expect(headers.get('set-cookie')).toBe(null);
       }
     }
-    const { text, headers } = await daemon.call(`GET ${at}`, { token: null });
+    const { text, headers } = await server.call(`GET ${at}`, { token: null });
     expect(text).toContain('<form method="post"><button');
     expect(text).not.toContain('code=');
     expect(headers.get('content-security-policy')).toContain("form-action 'self'");
     expect(headers.get('referrer-policy')).toBe('origin');
     for (const origin of ['https://evil.example', 'null']) {
-      expect((await daemon.call(`POST ${at}`, { token: null, headers: { origin } })).status).toBe(403);
+      expect((await server.call(`POST ${at}`, { token: null, headers: { origin } })).status).toBe(403);
     }
-    expect((await daemon.call(`POST ${at}`, { token: null, headers: { origin: daemon.url } })).status).toBe(303);
-    expect((await daemon.call(`POST ${at}`, { token: null })).status).toBe(401);
+    expect((await server.call(`POST ${at}`, { token: null, headers: { origin: server.url } })).status).toBe(303);
+    expect((await server.call(`POST ${at}`, { token: null })).status).toBe(401);
   });
 
   it('needs its CSRF token for what changes something', async () => {
     const { cookie } = await login(await newCode());
-    const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });
+    const me = await server.call('GET /v1/me', { token: null, headers: { cookie } });
     expect(me).toMatchObject({ status: 200, json: { userName: 'local' } });
     const csrf = String(me.json.csrf);
     const create = (headers: Record<string, string>) =>
-      daemon.call('POST /v1/sessions', { token: null, body: { agentKey: 'browser' }, headers: { cookie, ...headers } });
+      server.call('POST /v1/sessions', { token: null, body: { agentKey: 'browser' }, headers: { cookie, ...headers } });
     expect(codeOf((await create({})).json)).toBe('FORBIDDEN');
     expect(codeOf((await create({ 'x-cella-csrf': `${csrf}x` })).json)).toBe('FORBIDDEN');
     expect((await create({ 'x-cella-csrf': csrf, 'sec-fetch-site': 'cross-site' })).status).toBe(403);
     expect((await create({ 'x-cella-csrf': csrf })).status).toBe(201);
     const headers = { cookie, 'x-cella-csrf': csrf };
-    expect((await daemon.call('POST /v1/logout', { token: null, headers })).status).toBe(204);
-    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
+    expect((await server.call('POST /v1/logout', { token: null, headers })).status).toBe(204);
+    expect((await server.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
   });
 
   it('makes no token: nothing of it is left after its user was logged out', async () => {
-    await daemon.user('victoria', 'member');
-    const { json } = await daemon.call('POST /v1/login-codes', { body: { user: 'victoria' } });
-    const { cookie } = await login(new URL(String(json.path), daemon.url));
-    const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });
+    await server.user('victoria', 'member');
+    const { json } = await server.call('POST /v1/login-codes', { body: { user: 'victoria' } });
+    const { cookie } = await login(new URL(String(json.path), server.url));
+    const me = await server.call('GET /v1/me', { token: null, headers: { cookie } });
     const headers = { cookie, 'x-cella-csrf': String(me.json.csrf) };
-    const made = await daemon.call('POST /v1/tokens', { token: null, headers, body: { name: 'stays' } });
+    const made = await server.call('POST /v1/tokens', { token: null, headers, body: { name: 'stays' } });
     expect([made.status, codeOf(made.json)]).toEqual([403, 'FORBIDDEN']);
     expect(made.text).toContain('cella tokens create --user victoria');
-    const { json: kept } = await daemon.call('GET /v1/tokens?user=victoria');
+    const { json: kept } = await server.call('GET /v1/tokens?user=victoria');
     expect((kept.tokens as { name: string }[]).map(({ name }) => name)).toEqual(['test']);
-    expect((await daemon.call('DELETE /v1/users/victoria/logins')).status).toBe(204);
-    expect((await daemon.call('GET /v1/me', { token: null, headers })).status).toBe(401);
+    expect((await server.call('DELETE /v1/users/victoria/logins')).status).toBe(204);
+    expect((await server.call('GET /v1/me', { token: null, headers })).status).toBe(401);
   });
 
   it('is open to whoever has a token, and ends with it', async () => {
-    const token = await daemon.user('browser', 'member');
-    const opened = await daemon.call('POST /v1/login', { token });
+    const token = await server.user('browser', 'member');
+    const opened = await server.call('POST /v1/login', { token });
     expect(opened.status).toBe(200);
     const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? '';
-    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).json.userName).toBe('browser');
-    const { json } = await daemon.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=browser');
-    for (const { id } of json.tokens) await daemon.call(`DELETE /v1/tokens/${id}`);
-    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
+    expect((await server.call('GET /v1/me', { token: null, headers: { cookie } })).json.userName).toBe('browser');
+    const { json } = await server.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=browser');
+    for (const { id } of json.tokens) await server.call(`DELETE /v1/tokens/${id}`);
+    expect((await server.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
   });
 });
 
 describe('answers', () => {
   it('have headers that keep browsers from guessing, framing and loading', async () => {
     for (const path of ['/', '/health', '/docs', '/nope', '/v1/me']) {
-      const { headers } = await daemon.call(`GET ${path}`);
+      const { headers } = await server.call(`GET ${path}`);
       expect(headers.get('x-content-type-options')).toBe('nosniff');
       expect(headers.get('x-frame-options')).toBe('DENY');
       expect(headers.get('content-security-policy')).toContain("default-src 'none'");
       expect(headers.get('cache-control')).toBe('no-store');
       expect(headers.get('x-request-id')).toMatch(/^[\w-]{36}$/);
     }
-    const home = await daemon.call('GET /', { token: null });
+    const home = await server.call('GET /', { token: null });
     expect(home.headers.get('content-type')).toContain('text/html');
     expect(home.text).toContain('<a href="/docs">');
-    expect((await daemon.call('GET /docs')).text).not.toMatch(/<script|src=|https?:\/\//);
+    expect((await server.call('GET /docs')).text).not.toMatch(/<script|src=|https?:\/\//);
   });
 
   it('are open without a token only where they tell nothing: health', async () => {
-    const { status, json } = await daemon.call('GET /health', { token: null });
+    const { status, json } = await server.call('GET /health', { token: null });
     expect({ status, json }).toEqual({ status: 200, json: { status: 'ok' } });
     for (const path of ['/ready', '/metrics', '/docs', '/openapi.json']) {
       expect
-        .soft({ path, status: (await daemon.call(`GET ${path}`, { token: null })).status })
+        .soft({ path, status: (await server.call(`GET ${path}`, { token: null })).status })
         .toMatchObject({ status: 401 });
     }
-    expect((await daemon.call('GET /ready')).status).toBe(200);
+    expect((await server.call('GET /ready')).status).toBe(200);
   });
 
   it('describe themselves: OpenAPI 3.1 that holds what it refers to, and a page with every route', async () => {
-    const { json, text } = await daemon.call<OpenApiDocument>('GET /openapi.json');
+    const { json, text } = await server.call<OpenApiDocument>('GET /openapi.json');
     expect(json.openapi).toMatch(/^3\.1\.\d$/);
     for (const [, pointer = ''] of text.matchAll(/"\$ref":"#\/([^"]+)"/g)) {
       const found = pointer.split('/').reduce<unknown>((at, key) => Reflect.get(Object(at), key), json);
       expect.soft({ pointer, found: typeof found }).toEqual({ pointer, found: 'object' });
     }
-    const page = await daemon.call('GET /docs');
+    const page = await server.call('GET /docs');
     expect(page.headers.get('content-type')).toContain('text/html');
     for (const path of Object.keys(json.paths)) expect.soft(page.text).toContain(path);
   });
 
   it('tell what to do about what they refuse', async () => {
     const adviceOf = ({ json }: { json: object }) => ('error' in json ? (json.error as { advice: string }).advice : '');
-    expect(adviceOf(await daemon.call('GET /v1/nope'))).toContain('/docs');
-    expect(adviceOf(await daemon.call('POST /login?code=used', { token: null }))).toContain('cella users login');
-    const named = ['-s', '-H', 'Host: cella.example', `${daemon.url}/health`];
+    expect(adviceOf(await server.call('GET /v1/nope'))).toContain('/docs');
+    expect(adviceOf(await server.call('POST /login?code=used', { token: null }))).toContain('cella users login');
+    const named = ['-s', '-H', 'Host: cella.example', `${server.url}/health`];
     const { stdout } = await promisify(execFile)('curl', named);
     expect(adviceOf({ json: JSON.parse(stdout) })).toContain('--allow-host');
-    const { id } = await daemon.session({ agentKey: 'advised' });
-    const { json } = await daemon.call<{ error: { message: string } }>(`POST /v1/sessions/${id}/execute`, {
+    const { id } = await server.session({ agentKey: 'advised' });
+    const { json } = await server.call<{ error: { message: string } }>(`POST /v1/sessions/${id}/execute`, {
       body: { cod: '1' },
     });
     expect(json.error.message).toBe(
@@ -243,7 +243,7 @@ describe('answers', () => {
     for (const [path, headers, status, words] of cases) {
       const [page, programs] = await Promise.all(
         [accept, 'application/json, text/html;q=0.9'].map((accept) =>
-          daemon.call(path.startsWith('POST') ? path : `GET ${path}`, { token: null, headers: { ...headers, accept } }),
+          server.call(path.startsWith('POST') ? path : `GET ${path}`, { token: null, headers: { ...headers, accept } }),
         ),
       );
       expect.soft({ path, status: page?.status }).toEqual({ path, status });
@@ -261,15 +261,15 @@ describe('answers', () => {
       }
     }
     // What is sent to be done is sent by a program.
-    const sent = await daemon.call('POST /v1/sessions', { token: null, headers: { accept } });
+    const sent = await server.call('POST /v1/sessions', { token: null, headers: { accept } });
     expect([sent.status, codeOf(sent.json)]).toEqual([401, 'UNAUTHENTICATED']);
   });
 
   it('tell what Prometheus wants to know', async () => {
-    const { id } = await daemon.session({ agentKey: 'measured' });
-    await daemon.run(id, '1');
-    await daemon.call(`POST /v1/sessions/${id}/restart`);
-    const { text } = await daemon.call('GET /metrics');
+    const { id } = await server.session({ agentKey: 'measured' });
+    await server.run(id, '1');
+    await server.call(`POST /v1/sessions/${id}/restart`);
+    const { text } = await server.call('GET /metrics');
     for (const name of [
       'kernels_live 1',
       'executions_total{status="ok"} 1',
@@ -289,26 +289,26 @@ describe('answers', () => {
   });
 
   it('tell Prometheus what waits and what was brought back', async () => {
-    const { id } = await daemon.session({ agentKey: 'counted' });
+    const { id } = await server.session({ agentKey: 'counted' });
     const number = async (name: string) =>
-      Number(new RegExp(`^cella_${name} (\\d+)$`, 'm').exec((await daemon.call('GET /metrics')).text)?.[1]);
+      Number(new RegExp(`^cella_${name} (\\d+)$`, 'm').exec((await server.call('GET /metrics')).text)?.[1]);
     const recoveries = await number('kernel_recoveries_total');
-    await daemon.run(id, 'x = 1');
-    expect(await daemon.run(id, 'import os; os.kill(os.getpid(), 9)')).toMatchObject({ status: 'died' });
-    const running = daemon.run(id, 'input()');
+    await server.run(id, 'x = 1');
+    expect(await server.run(id, 'import os; os.kill(os.getpid(), 9)')).toMatchObject({ status: 'died' });
+    const running = server.run(id, 'input()');
     await expect
-      .poll(async () => (await daemon.call(`GET /v1/sessions/${id}/events?limit=1000`)).text)
+      .poll(async () => (await server.call(`GET /v1/sessions/${id}/events?limit=1000`)).text)
       .toContain('input_request');
-    const waiting = daemon.run(id, '2');
+    const waiting = server.run(id, '2');
     await expect.poll(() => number('executions_queued')).toBe(1);
     expect(await number('kernel_recoveries_total')).toBe(recoveries + 1);
-    await daemon.call(`POST /v1/sessions/${id}/interrupt`);
+    await server.call(`POST /v1/sessions/${id}/interrupt`);
     expect([await running, await waiting]).toMatchObject([{ status: 'interrupted' }, { value: 2 }]);
     expect(await number('executions_queued')).toBe(0);
   });
 
   it('limit what one token may send, and no other with it', async () => {
-    await using strict = await Daemon.start({ rates: { burst: 6, perSecond: 0.01 } });
+    await using strict = await TestServer.start({ rates: { burst: 6, perSecond: 0.01 } });
     const { json } = await strict.call<{ token: string }>('POST /v1/tokens', { body: { name: 'another' } });
     const answers = await Promise.all(Array.from({ length: 8 }, () => strict.call('GET /v1/me')));
     const refused = answers.filter(({ status }) => status === 429);
@@ -325,9 +325,9 @@ describe('answers', () => {
     const before = process.memoryUsage().rss;
     const chunk = Buffer.alloc(1024 * 1024, 'x');
     for (const headers of [{ 'content-length': String(1024 ** 3) }, { 'transfer-encoding': 'chunked' }]) {
-      const sent = request(new URL('/v1/sessions', daemon.url), {
+      const sent = request(new URL('/v1/sessions', server.url), {
         method: 'POST',
-        headers: { authorization: `Bearer ${daemon.token}`, ...headers },
+        headers: { authorization: `Bearer ${server.token}`, ...headers },
       });
       const closed = once(sent, 'close');
       sent.on('error', () => {}); // a server that has refused need not read the rest
@@ -344,17 +344,17 @@ describe('answers', () => {
       await closed;
     }
     expect(process.memoryUsage().rss - before).toBeLessThan(200_000_000);
-    expect((await daemon.call('GET /v1/me')).status).toBe(200);
+    expect((await server.call('GET /v1/me')).status).toBe(200);
   });
 });
 
 it('writes down who did what, and no secret in the log', async () => {
-  const { id } = await daemon.session({ agentKey: 'audited' });
-  await daemon.run(id, 'secret_in_code = "do not log me"');
+  const { id } = await server.session({ agentKey: 'audited' });
+  await server.run(id, 'secret_in_code = "do not log me"');
   const link = await newCode();
   const { cookie } = await login(link);
-  await daemon.call('GET /v1/me', { token: 'cella_forged_token', headers: { 'x-request-id': 'mine' } });
-  const { json } = await daemon.call<{ entries: Record<string, unknown>[] }>(`GET /v1/audit?session=${id}`);
+  await server.call('GET /v1/me', { token: 'cella_forged_token', headers: { 'x-request-id': 'mine' } });
+  const { json } = await server.call<{ entries: Record<string, unknown>[] }>(`GET /v1/audit?session=${id}`);
   expect(json.entries).toMatchObject([
     { action: 'session.create', userId: 'local', session: id, outcome: 'ok', from: '127.0.0.1' },
     { action: 'session.execute', session: id, outcome: 'ok' },
@@ -367,18 +367,18 @@ it('writes down who did what, and no secret in the log', async () => {
     .map((line) => JSON.parse(line));
   expect(lines.find(({ path }) => path === `/v1/sessions/${id}/execute`)).toMatchObject({ status: 200, user: 'local' });
   const code = link.searchParams.get('code') ?? 'none';
-  for (const secret of [daemon.token, 'do not log me', cookie.split('=')[1] ?? 'none', code, 'cella_forged_token']) {
+  for (const secret of [server.token, 'do not log me', cookie.split('=')[1] ?? 'none', code, 'cella_forged_token']) {
     expect(log).not.toContain(secret);
   }
 });
 
 it('keeps members in a sandbox of their own', async () => {
-  const token = await daemon.user('member', 'member');
+  const token = await server.user('member', 'member');
   const folders = { sandbox: { readable: ['/etc'] } };
   const network = { sandbox: { network: 'host' } };
   for (const body of [{ executor: 'in-process' }, { sandbox: 'off' }, { cwd: '/' }, folders, network]) {
-    const { status, json } = await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'm', ...body } });
+    const { status, json } = await server.call('POST /v1/sessions', { token, body: { agentKey: 'm', ...body } });
     expect({ body, status, code: codeOf(json) }).toEqual({ body, status: 403, code: 'FORBIDDEN' });
   }
-  expect((await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'm' } })).status).toBe(201);
+  expect((await server.call('POST /v1/sessions', { token, body: { agentKey: 'm' } })).status).toBe(201);
 });

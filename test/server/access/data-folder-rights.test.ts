@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Server } from '../../../src/index.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -18,18 +18,18 @@ describe('a data folder', () => {
     const dataDir = await scratchFolder();
     chmodSync(dataDir, mode);
     const refusal = { code: 'INVALID_OPTIONS', advice: `Run: chmod go-w ${dataDir}`, details: { path: dataDir } };
-    await expect(Daemon.start({ dataDir })).rejects.toMatchObject(refusal);
+    await expect(TestServer.start({ dataDir })).rejects.toMatchObject(refusal);
     await expect(Server.open({ dataDir })).rejects.toMatchObject(refusal);
     expect(readdirSync(dataDir)).toEqual([]);
     chmodSync(dataDir, mode & 0o755);
-    await using daemon = await Daemon.start({ dataDir });
-    expect(daemon.facts.dataDir).toBe(dataDir);
+    await using server = await TestServer.start({ dataDir });
+    expect(server.facts.dataDir).toBe(dataDir);
   });
 
   it.runIf(isRoot)('that belongs to somebody else is refused', async () => {
     const dataDir = await scratchFolder();
     chownSync(dataDir, 65534, 65534);
-    await expect(Daemon.start({ dataDir })).rejects.toMatchObject({
+    await expect(TestServer.start({ dataDir })).rejects.toMatchObject({
       code: 'INVALID_OPTIONS',
       message: expect.stringContaining('belongs to another user (65534)'),
       advice: expect.stringContaining('chown'),
@@ -41,7 +41,7 @@ describe('a data folder', () => {
     const programs = join(dataDir, 'programs');
     mkdirSync(programs);
     chmodSync(programs, 0o777);
-    await expect(Daemon.start({ dataDir })).rejects.toMatchObject({ advice: `Run: chmod go-w ${programs}` });
+    await expect(TestServer.start({ dataDir })).rejects.toMatchObject({ advice: `Run: chmod go-w ${programs}` });
   });
 });
 
@@ -54,7 +54,7 @@ describe('the key of a certificate', () => {
     const [certPath, keyPath] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     for (const path of [certPath, keyPath]) writeFileSync(path, 'no PEM');
     chmodSync(keyPath, mode);
-    await expect(Daemon.start({ tlsCert: certPath, tlsKey: keyPath })).rejects.toMatchObject({
+    await expect(TestServer.start({ tlsCert: certPath, tlsKey: keyPath })).rejects.toMatchObject({
       code: 'INVALID_OPTIONS',
       message: `The key ${keyPath} is open to others.`,
       advice: expect.stringContaining(`chmod 600 ${keyPath}`),

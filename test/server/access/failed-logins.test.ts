@@ -3,13 +3,13 @@
 import { request } from 'node:http';
 import { beforeEach, expect, it } from 'vitest';
 import type { AuditRecord } from '../../../src/protocol/access-models.ts';
-import { type CallOptions, Daemon } from '../../support/servers/server.ts';
+import { type CallOptions, TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 
 beforeEach(async () => {
-  daemon = await Daemon.start();
-  return async () => await daemon[Symbol.asyncDispose]();
+  server = await TestServer.start();
+  return async () => await server[Symbol.asyncDispose]();
 });
 
 const ATTEMPTS = 60;
@@ -26,16 +26,16 @@ it.each([
   async (_, callOf: (n: number) => readonly [string, CallOptions]) => {
     const statuses: number[] = [];
     for (let count = 0; count < ATTEMPTS; count++) {
-      const { status, headers } = await daemon.call(...callOf(count));
+      const { status, headers } = await server.call(...callOf(count));
       statuses.push(status);
       if (status === 429) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
     }
     expect(statuses[0]).toBe(401);
     expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(ATTEMPTS / 4);
     // Whoever has a good one is let in, from the same address too.
-    expect((await daemon.call('GET /v1/me')).status).toBe(200);
-    const { json } = await daemon.call<{ path: string }>('POST /v1/login-codes', { body: {} });
-    expect((await daemon.call(`POST /v1/login`)).status).toBe(200);
+    expect((await server.call('GET /v1/me')).status).toBe(200);
+    const { json } = await server.call<{ path: string }>('POST /v1/login-codes', { body: {} });
+    expect((await server.call(`POST /v1/login`)).status).toBe(200);
     expect(json.path).toContain('/login?code=');
   },
 );
@@ -44,7 +44,7 @@ it('the socket in the data folder counts wrong tokens too', async () => {
   const statusOf = () =>
     new Promise<number>((resolve, reject) => {
       const headers = { authorization: `Bearer ${wrong(0)}`, host: 'cella' };
-      request({ socketPath: daemon.facts.socketPath, path: '/v1/me', headers }, (response) => {
+      request({ socketPath: server.facts.socketPath, path: '/v1/me', headers }, (response) => {
         response.resume();
         resolve(response.statusCode ?? 0);
       })
@@ -58,19 +58,19 @@ it('the socket in the data folder counts wrong tokens too', async () => {
 });
 
 it('a viewer cannot fill the audit log with logins and tokens either', async () => {
-  const token = await daemon.user('vera', 'viewer');
+  const token = await server.user('vera', 'viewer');
   const flood = async () => {
     await Promise.all([
-      daemon.call('POST /v1/login', { token }),
-      daemon.call('POST /v1/login-codes', { token, body: {} }),
-      daemon.call('POST /v1/tokens', { token, body: { name: 'x', expiresInMs: 1 } }),
-      daemon.call('POST /v1/tokens', { token, body: { wrong: 'field' } }),
-      daemon.call('DELETE /v1/tokens/aaaaaaaaaaaaaaaa', { token }),
-      daemon.call('POST /v1/logout', { token }),
+      server.call('POST /v1/login', { token }),
+      server.call('POST /v1/login-codes', { token, body: {} }),
+      server.call('POST /v1/tokens', { token, body: { name: 'x', expiresInMs: 1 } }),
+      server.call('POST /v1/tokens', { token, body: { wrong: 'field' } }),
+      server.call('DELETE /v1/tokens/aaaaaaaaaaaaaaaa', { token }),
+      server.call('POST /v1/logout', { token }),
     ]);
   };
   for (let count = 0; count < 100; count++) await flood();
-  const { json } = await daemon.call<{ entries: AuditRecord[] }>('GET /v1/audit?limit=1000');
+  const { json } = await server.call<{ entries: AuditRecord[] }>('GET /v1/audit?limit=1000');
   const entries = json.entries.filter(({ userName }) => userName === 'vera');
   expect(entries.length).toBeGreaterThan(10);
   expect(entries.length).toBeLessThan(150);

@@ -2,29 +2,29 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type AuditRecord, type RefusalKind, refusalKinds } from '../../../src/protocol/access-models.ts';
-import { agentDaemon, hostileRunner, namedPrograms, prompt } from '../../support/servers/agent-server.ts';
+import { agentServer, hostileRunner, namedPrograms, prompt } from '../../support/servers/agent-server.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 
 beforeAll(async () => {
   const [runner, programs] = [await hostileRunner(), await namedPrograms()];
-  daemon = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs });
+  server = await agentServer({ modelUrl: 'http://127.0.0.1:9', runner, programs });
 });
 
 async function refusalsOf(kind: string): Promise<AuditRecord[]> {
-  const { json } = await daemon.call<{ entries: AuditRecord[] }>('GET /v1/audit?limit=1000');
+  const { json } = await server.call<{ entries: AuditRecord[] }>('GET /v1/audit?limit=1000');
   return json.entries.filter((entry) => entry.kind === kind);
 }
 
 async function countOf(kind: RefusalKind): Promise<number> {
-  const { text } = await daemon.call('GET /metrics');
+  const { text } = await server.call('GET /metrics');
   return Number(new RegExp(`^cella_refused_total\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(text)?.[1]);
 }
 
 describe('what was refused is in the audit log and counted', () => {
-  it.each<[RefusalKind, string, Parameters<Daemon['call']>[1], Partial<AuditRecord>]>([
+  it.each<[RefusalKind, string, Parameters<TestServer['call']>[1], Partial<AuditRecord>]>([
     ['token', 'GET /v1/me', { token: 'cella_abc_def' }, { from: '127.0.0.1', code: 'UNAUTHENTICATED' }],
     ['login', 'POST /login?code=wrong', { token: null }, { action: 'login' }],
     ['origin', 'GET /v1/me', { headers: { origin: 'https://evil.example' } }, { code: 'FORBIDDEN' }],
@@ -32,15 +32,15 @@ describe('what was refused is in the audit log and counted', () => {
     ['invalid', 'POST /v1/users', { body: { name: '', role: 'king' } }, { outcome: 'failed', code: 'INVALID_REQUEST' }],
   ])('%s: %s', async (kind, call, options, entry) => {
     const before = await countOf(kind);
-    expect((await daemon.call(call, options)).status).toBeGreaterThanOrEqual(400);
+    expect((await server.call(call, options)).status).toBeGreaterThanOrEqual(400);
     expect(await countOf(kind)).toBe(before + 1);
     await expect.poll(() => refusalsOf(kind)).toContainEqual(expect.objectContaining({ outcome: 'refused', ...entry }));
   });
 
   it('routes that somebody may not use, with who it was', async () => {
-    const token = await daemon.user('vera', 'viewer');
-    await daemon.call('GET /v1/users', { token });
-    await daemon.call('POST /v1/sessions', { token, body: {} });
+    const token = await server.user('vera', 'viewer');
+    await server.call('GET /v1/users', { token });
+    await server.call('POST /v1/sessions', { token, body: {} });
     const entries = await refusalsOf('forbidden');
     expect(entries).toMatchObject([
       { userName: 'vera', action: 'get /v1/users', code: 'FORBIDDEN' },
@@ -49,9 +49,9 @@ describe('what was refused is in the audit log and counted', () => {
   });
 
   it('paths that lead out of the workspace, with the session', async () => {
-    const { id } = await daemon.session({ agentKey: 'paths' });
+    const { id } = await server.session({ agentKey: 'paths' });
     for (const path of ['../x', '/etc/passwd']) {
-      const { status } = await daemon.call(`PUT /v1/sessions/${id}/files/content?path=${encodeURIComponent(path)}`, {
+      const { status } = await server.call(`PUT /v1/sessions/${id}/files/content?path=${encodeURIComponent(path)}`, {
         body: 'x',
       });
       expect(status).toBe(400);
@@ -62,10 +62,10 @@ describe('what was refused is in the audit log and counted', () => {
   });
 
   it('what the code of a session tries: frames that are none, calls that there are not', async () => {
-    const { id } = await daemon.session({ agentKey: 'hostile' });
-    await daemon.run(id, 'from cella_kernel.namespaces import host\nhost.call("tools.everything")');
+    const { id } = await server.session({ agentKey: 'hostile' });
+    await server.run(id, 'from cella_kernel.namespaces import host\nhost.call("tools.everything")');
     expect(await refusalsOf('namespace')).toMatchObject([{ session: id, userId: 'local', detail: 'tools.everything' }]);
-    await daemon.run(
+    await server.run(
       id,
       'import os\nfor fd in range(3, 300):\n  try: os.write(fd, b"\\xff" * 64)\n  except OSError: pass',
     );
@@ -85,71 +85,71 @@ describe('what was refused is in the audit log and counted', () => {
   };
 
   it('a runner that speaks for another session', async () => {
-    const { id } = await daemon.session({ agentKey: 'runner' });
+    const { id } = await server.session({ agentKey: 'runner' });
     const before = await countOf('runner_protocol');
-    expect((await prompt(daemon, id, 'session')).json.status).toBe('failed');
+    expect((await prompt(server, id, 'session')).json.status).toBe('failed');
     await told('runner_protocol', before, { session: id, userId: 'local', code: 'RUNNER_PROTOCOL' });
   });
 
   it('session tokens that are forged, at the MCP server and at the gateway', async () => {
-    const { id } = await daemon.session({ agentKey: 'forged' });
+    const { id } = await server.session({ agentKey: 'forged' });
     const before = await countOf('session_token');
     const token = `cst_aaaaaaaaaaaaaaaa_${'a'.repeat(43)}`;
     const asked = ['/mcp', '/anthropic/v1/messages'].map((path) => ({ path, token, body: {} }));
-    expect((await prompt(daemon, id, `ask ${JSON.stringify(asked)}`)).json.text).toBe('401 401');
+    expect((await prompt(server, id, `ask ${JSON.stringify(asked)}`)).json.text).toBe('401 401');
     const entry = { session: id, code: 'UNAUTHENTICATED' };
     await told('session_token', before, entry, { ...entry, detail: expect.stringContaining('anthropic') });
   });
 
   it('model calls that the gateway does not let through', async () => {
-    const { id } = await daemon.session({ agentKey: 'gateway' });
+    const { id } = await server.session({ agentKey: 'gateway' });
     const before = await countOf('gateway');
     const body = { model: 'claude-sonnet-4-5', max_tokens: 9, messages: [], safeguards: [] };
     const asked = [{ path: '/anthropic/v1/messages', body }];
-    expect((await prompt(daemon, id, `ask ${JSON.stringify(asked)}`)).json.text).toBe('400');
+    expect((await prompt(server, id, `ask ${JSON.stringify(asked)}`)).json.text).toBe('400');
     await told('gateway', before, { session: id, detail: expect.stringContaining('safeguards') });
   });
 
   it('hosts that the network policy of a session does not list', async () => {
-    const { id } = await daemon.session({ sandbox: { network: { allow: ['example.org'] } } });
+    const { id } = await server.session({ sandbox: { network: { allow: ['example.org'] } } });
     const before = await countOf('proxy');
     const code = `
 import urllib.request
 try: urllib.request.urlopen('http://other.example/x', timeout=20)
 except OSError as error: print(error.code)`;
-    expect(await daemon.run(id, code)).toMatchObject({ stdout: '403\n' });
+    expect(await server.run(id, code)).toMatchObject({ stdout: '403\n' });
     await told('proxy', before, { session: id, userId: 'local', detail: 'other.example:80' });
   });
 
   it('tools that nobody has allowed', async () => {
-    const { id } = await daemon.session({ agentKey: 'permission' });
+    const { id } = await server.session({ agentKey: 'permission' });
     const before = await countOf('permission');
-    await daemon.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
-    expect(await daemon.run(id, 'tools.say("hi")')).toMatchObject({ status: 'error' });
+    await server.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
+    expect(await server.run(id, 'tools.say("hi")')).toMatchObject({ status: 'error' });
     await told('permission', before, { session: id, userId: 'local' });
   });
 
   it('what is over a quota', async () => {
-    const token = await daemon.user('quin', 'member');
-    await daemon.call('PATCH /v1/users/quin', { body: { quotas: { sessions: 1 } } });
+    const token = await server.user('quin', 'member');
+    await server.call('PATCH /v1/users/quin', { body: { quotas: { sessions: 1 } } });
     const before = await countOf('quota');
-    await daemon.session({ agentKey: 'first' }, token);
-    expect((await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'second' } })).status).toBe(429);
+    await server.session({ agentKey: 'first' }, token);
+    expect((await server.call('POST /v1/sessions', { token, body: { agentKey: 'second' } })).status).toBe(429);
     await told('quota', before, { userName: 'quin', action: 'session.create', code: 'QUOTA_EXCEEDED' });
   });
 });
 
 it('a viewer who is refused a thousand times leaves a few entries, and others lose none', async () => {
-  const token = await daemon.user('flo', 'viewer');
-  const { id } = await daemon.session({ agentKey: 'flooded', shares: [{ user: 'flo', right: 'view' }] });
+  const token = await server.user('flo', 'viewer');
+  const { id } = await server.session({ agentKey: 'flooded', shares: [{ user: 'flo', right: 'view' }] });
   const before = await countOf('forbidden');
   for (let round = 0; round < 20; round++) {
     await Promise.all(
-      Array.from({ length: 50 }, () => daemon.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: '1' } })),
+      Array.from({ length: 50 }, () => server.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: '1' } })),
     );
   }
-  await daemon.call(`PATCH /v1/sessions/${id}`, { body: { labels: { after: 'flood' } } });
-  const { json } = await daemon.call<{ entries: AuditRecord[] }>(`GET /v1/audit?limit=1000&session=${id}`);
+  await server.call(`PATCH /v1/sessions/${id}`, { body: { labels: { after: 'flood' } } });
+  const { json } = await server.call<{ entries: AuditRecord[] }>(`GET /v1/audit?limit=1000&session=${id}`);
   const refused = json.entries.filter(({ outcome }) => outcome === 'refused');
   expect(refused.length).toBeGreaterThan(0);
   expect(refused.length).toBeLessThan(20);
@@ -159,14 +159,14 @@ it('a viewer who is refused a thousand times leaves a few entries, and others lo
 
 it('what comes too often is counted too', async () => {
   let status = 401;
-  while (status === 401) status = (await daemon.call('GET /v1/me', { token: 'cella_abc_def' })).status;
+  while (status === 401) status = (await server.call('GET /v1/me', { token: 'cella_abc_def' })).status;
   expect(status).toBe(429);
   expect(await countOf('rate')).toBeGreaterThan(0);
   expect(await refusalsOf('rate')).toContainEqual(expect.objectContaining({ from: '127.0.0.1', code: 'RATE_LIMITED' }));
 });
 
 it('each kind was refused here, and none is in the metric that is not in the list', async () => {
-  const { text } = await daemon.call('GET /metrics');
+  const { text } = await server.call('GET /metrics');
   const counted = [...text.matchAll(/^cella_refused_total\{kind="(\w+)"\} [1-9]\d*$/gm)].map(([, kind]) => kind);
   expect(counted.toSorted()).toEqual(refusalKinds.toSorted());
 });

@@ -4,29 +4,29 @@ import { once } from 'node:events';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { OpenApiDocument } from '../../../src/server/http/openapi.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const OPEN = new Set(['get /', 'get /health', 'get /login', 'post /login']);
 
-let daemon: Daemon;
+let server: TestServer;
 let session: string;
 let document: OpenApiDocument;
 let tokens: Record<string, string | null>;
 
 beforeAll(async () => {
-  daemon = await Daemon.start({
+  server = await TestServer.start({
     // Thousands of wrong tokens are shown here; test/server/access/failed-logins.test.ts is about that.
     credentialRates: { burst: 1_000_000 },
   });
-  session = (await daemon.session({ agentKey: 'guarded' })).id;
-  document = (await daemon.call<OpenApiDocument>('GET /openapi.json')).json;
-  const expired = await daemon.user('late', 'member', { expiresInMs: 1 });
-  const revoked = await daemon.user('out', 'member');
-  const { json } = await daemon.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=out');
-  for (const { id } of json.tokens) await daemon.call(`DELETE /v1/tokens/${id}`);
-  const disabled = await daemon.user('disabled', 'member');
-  await daemon.call('PATCH /v1/users/disabled', { body: { disabled: true } });
-  const [head, id, secret = ''] = daemon.token.split('_');
+  session = (await server.session({ agentKey: 'guarded' })).id;
+  document = (await server.call<OpenApiDocument>('GET /openapi.json')).json;
+  const expired = await server.user('late', 'member', { expiresInMs: 1 });
+  const revoked = await server.user('out', 'member');
+  const { json } = await server.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=out');
+  for (const { id } of json.tokens) await server.call(`DELETE /v1/tokens/${id}`);
+  const disabled = await server.user('disabled', 'member');
+  await server.call('PATCH /v1/users/disabled', { body: { disabled: true } });
+  const [head, id, secret = ''] = server.token.split('_');
   tokens = {
     none: null,
     expired,
@@ -35,8 +35,8 @@ beforeAll(async () => {
     forged: `${head}_${id}_${secret.slice(0, -1)}${secret.endsWith('A') ? 'B' : 'A'}`,
     'of nobody': `${head}_${'0'.repeat(16)}_${secret}`,
     'no token at all': 'x'.repeat(5000),
-    foreign: await daemon.user('stranger', 'member'),
-    viewer: await daemon.user('onlooker', 'viewer'),
+    foreign: await server.user('stranger', 'member'),
+    viewer: await server.user('onlooker', 'viewer'),
   };
 });
 
@@ -89,7 +89,7 @@ describe('the routes of the document', () => {
       for (const { what, call, method } of routes()) {
         if (OPEN.has(what)) continue;
         const body = method === 'get' ? {} : { body: {} };
-        const { status, json, headers } = await daemon.call(call, { token: tokens[kind] ?? null, ...body });
+        const { status, json, headers } = await server.call(call, { token: tokens[kind] ?? null, ...body });
         expect.soft({ what, status, code: codeOf(json) }).toEqual({ what, status: 401, code: 'UNAUTHENTICATED' });
         expect.soft(headers.get('www-authenticate')).toContain('Bearer');
       }
@@ -110,7 +110,7 @@ describe('the routes of the document', () => {
     });
     expect(asked.map(({ path }) => path)).toContain('/v1/sessions/{id}/ws');
     for (const { what, call } of asked) {
-      const socket = new WebSocket(new URL(call.slice('GET '.length), daemon.url.replace('http', 'ws')), { headers });
+      const socket = new WebSocket(new URL(call.slice('GET '.length), server.url.replace('http', 'ws')), { headers });
       socket.on('error', () => {}); // it is refused
       const [, response] = await once(socket, 'unexpected-response');
       expect.soft({ what, status: response.statusCode }).toEqual({ what, status: answer });
@@ -122,22 +122,22 @@ describe('the routes of the document', () => {
     for (const { what, call, method, path } of routes()) {
       if (!path.includes('{id}')) continue;
       const body = method === 'get' ? {} : { body: {} };
-      const { status, json } = await daemon.call(call, { token: tokens[kind], ...body });
+      const { status, json } = await server.call(call, { token: tokens[kind], ...body });
       expect.soft({ what, status, code: codeOf(json) }).toEqual({ what, status: 404, code: 'NOT_FOUND' });
     }
   });
 
   it('give and change nothing of another user by its name, whatever is named', async () => {
-    await daemon.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Of the owner.' } });
-    await daemon.call('PUT /v1/credentials/anthropic', { body: { value: 'sk-of-the-owner' } });
-    const rule = await daemon.call<{ id: string }>('POST /v1/permission-rules', { body: { tool: 't', pattern: '*' } });
-    const held = await daemon.call<{ tokens: { id: string }[] }>('GET /v1/tokens');
+    await server.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Of the owner.' } });
+    await server.call('PUT /v1/credentials/anthropic', { body: { value: 'sk-of-the-owner' } });
+    const rule = await server.call<{ id: string }>('POST /v1/permission-rules', { body: { tool: 't', pattern: '*' } });
+    const held = await server.call<{ tokens: { id: string }[] }>('GET /v1/tokens');
     const names: Record<string, string | undefined> = {
       ...{ user: 'onlooker', token: held.json.tokens[0]?.id, name: 'mine', provider: 'anthropic', rule: rule.json.id },
     };
     const seen = () =>
       Promise.all(
-        ['profiles', 'credentials', 'permission-rules', 'users'].map((what) => daemon.call(`GET /v1/${what}`)),
+        ['profiles', 'credentials', 'permission-rules', 'users'].map((what) => server.call(`GET /v1/${what}`)),
       );
     const before = (await seen()).map(({ json }) => json);
     for (const json of before) expect(Object.values(json)).not.toContainEqual([]);
@@ -147,7 +147,7 @@ describe('the routes of the document', () => {
       const real = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => names[name] ?? `no name for ${name}`);
       const body = method === 'put' ? { body: what.includes('profiles') ? {} : { value: 'sk-of-a-stranger' } } : {};
       const given = method === 'patch' ? { body: { disabled: true } } : body;
-      const { status, text } = await daemon.call(`${method.toUpperCase()} ${real}`, {
+      const { status, text } = await server.call(`${method.toUpperCase()} ${real}`, {
         token: tokens.foreign,
         ...given,
       });
@@ -159,18 +159,18 @@ describe('the routes of the document', () => {
       expect.soft(text).not.toContain('Of the owner');
     }
     expect((await seen()).map(({ json }) => json)).toEqual(before);
-    expect((await daemon.call('GET /v1/me')).status).toBe(200);
+    expect((await server.call('GET /v1/me')).status).toBe(200);
   });
 
   it('let a viewer look at what is shared with it, and change nothing', async () => {
-    const shared = await daemon.session({ agentKey: 'shared', shares: [{ user: 'onlooker', right: 'view' }] });
-    expect(await daemon.call(`GET /v1/sessions/${shared.id}`, { token: tokens.viewer })).toMatchObject({ status: 200 });
+    const shared = await server.session({ agentKey: 'shared', shares: [{ user: 'onlooker', right: 'view' }] });
+    expect(await server.call(`GET /v1/sessions/${shared.id}`, { token: tokens.viewer })).toMatchObject({ status: 200 });
     for (const { what, call, method, path } of routes()) {
       if (!path.includes('{id}') || method === 'get') continue;
-      const { status } = await daemon.call(call.replace(session, shared.id), { token: tokens.viewer, body: {} });
+      const { status } = await server.call(call.replace(session, shared.id), { token: tokens.viewer, body: {} });
       expect.soft({ what, status }).toEqual({ what, status: 403 });
     }
-    expect(await daemon.call('POST /v1/sessions', { token: tokens.viewer, body: {} })).toMatchObject({ status: 403 });
+    expect(await server.call('POST /v1/sessions', { token: tokens.viewer, body: {} })).toMatchObject({ status: 403 });
   });
 
   it('keep administration to administrators', async () => {
@@ -178,30 +178,30 @@ describe('the routes of the document', () => {
       const { description } = document.paths[path]?.[method] ?? { description: '' };
       if (!description.includes('administrators')) continue;
       const body = method === 'get' ? {} : { body: { name: 'x' } };
-      const { status } = await daemon.call(call, { token: tokens.foreign, ...body });
+      const { status } = await server.call(call, { token: tokens.foreign, ...body });
       expect.soft({ what, status }).toEqual({ what, status: 403 });
     }
   });
 
   it('let nobody change the audit log: it is read, and grows', async () => {
-    const entries = async () => (await daemon.call<{ entries: object[] }>('GET /v1/audit?limit=1000')).json.entries;
+    const entries = async () => (await server.call<{ entries: object[] }>('GET /v1/audit?limit=1000')).json.entries;
     const before = await entries();
     expect(before.length).toBeGreaterThan(5);
     const about = Object.entries(document.paths).filter(([path]) => path.includes('audit'));
     expect(about.map(([path, methods]) => [path, Object.keys(methods)])).toEqual([['/v1/audit', ['get']]]);
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
       for (const path of ['/v1/audit', '/v1/audit/1', '/v1/audit?session=all']) {
-        const { status } = await daemon.call(`${method} ${path}`, { body: {} });
+        const { status } = await server.call(`${method} ${path}`, { body: {} });
         expect.soft({ method, path, status }).toEqual({ method, path, status: 404 });
       }
     }
     // What other routes do to their own things does not reach it either.
-    const { id } = await daemon.session({ agentKey: 'short-lived' });
+    const { id } = await server.session({ agentKey: 'short-lived' });
     for (const { call, method, what } of routes()) {
       if (method === 'get' || !what.includes('{')) continue;
-      await daemon.call(call.replace(session, id), { body: {} });
+      await server.call(call.replace(session, id), { body: {} });
     }
-    await daemon.call(`DELETE /v1/sessions/${id}`);
+    await server.call(`DELETE /v1/sessions/${id}`);
     const after = await entries();
     expect(after.slice(0, before.length)).toEqual(before);
     expect(after.length).toBeGreaterThan(before.length);
@@ -221,7 +221,7 @@ describe('the routes of the document', () => {
         continue;
       if (what === 'post /v1/sessions') continue;
       for (const body of garbage) {
-        const { status, text } = await daemon.call(call, { body });
+        const { status, text } = await server.call(call, { body });
         expect.soft({ what, body: body.slice(0, 10), ok: status >= 400 && status < 500 }).toMatchObject({ ok: true });
         expect.soft(text).not.toMatch(/node:|\.ts:|at .*\(/);
       }

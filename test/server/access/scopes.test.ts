@@ -2,21 +2,21 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { OpenApiDocument } from '../../../src/server/http/openapi.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let document: OpenApiDocument;
 
 beforeAll(async () => {
-  daemon = await Daemon.start({ sweepMs: 20 });
-  document = (await daemon.call<OpenApiDocument>('GET /openapi.json')).json;
-  await daemon.call('POST /v1/users', { body: { name: 'boss', role: 'admin' } });
+  server = await TestServer.start({ sweepMs: 20 });
+  document = (await server.call<OpenApiDocument>('GET /openapi.json')).json;
+  await server.call('POST /v1/users', { body: { name: 'boss', role: 'admin' } });
 });
 
 const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;
 
 async function tokenOf(...scopes: string[]): Promise<string> {
-  const { json } = await daemon.call('POST /v1/tokens', { body: { name: 'bounded', user: 'boss', scopes } });
+  const { json } = await server.call('POST /v1/tokens', { body: { name: 'bounded', user: 'boss', scopes } });
   return String(json.token);
 }
 
@@ -34,11 +34,11 @@ describe('a token of an administrator', () => {
     'for %j is none for administration',
     async (scopes) => {
       const token = await tokenOf(...scopes);
-      expect((await daemon.call('GET /v1/me', { token })).json).toMatchObject({ role: 'admin' });
+      expect((await server.call('GET /v1/me', { token })).json).toMatchObject({ role: 'admin' });
       expect(adminRoutes().length).toBeGreaterThan(6);
       for (const call of adminRoutes()) {
         const body = call.startsWith('GET') ? {} : { body: { name: 'x' } };
-        const { status, json } = await daemon.call(call, { token, ...body });
+        const { status, json } = await server.call(call, { token, ...body });
         expect.soft({ call, status, code: codeOf(json) }).toEqual({ call, status: 403, code: 'FORBIDDEN' });
       }
     },
@@ -57,7 +57,7 @@ describe('a token of an administrator', () => {
     ['POST /v1/sessions', { sandbox: { readable: ['/etc'] } }],
   ])('without the scope admin does not get through %s %j', async (call, body) => {
     const token = await tokenOf('manage', 'tokens');
-    const { status, json } = await daemon.call(call, { token, ...(body === undefined ? {} : { body }) });
+    const { status, json } = await server.call(call, { token, ...(body === undefined ? {} : { body }) });
     expect({ status, code: codeOf(json) }).toEqual({ status: 403, code: 'FORBIDDEN' });
   });
 
@@ -68,46 +68,46 @@ describe('a token of an administrator', () => {
     [['manage'], 201],
   ])('for %j makes a session: %i', async (scopes, status) => {
     const token = await tokenOf(...scopes);
-    expect((await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'own' } })).status).toBe(status);
+    expect((await server.call('POST /v1/sessions', { token, body: { agentKey: 'own' } })).status).toBe(status);
   });
 
   it('without the scope tokens makes none, and without admin sees nobody else’s session', async () => {
     const body = { name: 'x' };
-    expect((await daemon.call('POST /v1/tokens', { token: await tokenOf('manage'), body })).status).toBe(403);
-    const { id } = await daemon.session({ agentKey: 'of local' });
-    expect((await daemon.call(`GET /v1/sessions/${id}`, { token: await tokenOf('manage') })).status).toBe(404);
+    expect((await server.call('POST /v1/tokens', { token: await tokenOf('manage'), body })).status).toBe(403);
+    const { id } = await server.session({ agentKey: 'of local' });
+    expect((await server.call(`GET /v1/sessions/${id}`, { token: await tokenOf('manage') })).status).toBe(404);
   });
 
   it('makes a login code for another that may no more than both of them', async () => {
-    await daemon.user('looker', 'viewer');
-    const { json } = await daemon.call('POST /v1/login-codes', {
+    await server.user('looker', 'viewer');
+    const { json } = await server.call('POST /v1/login-codes', {
       token: await tokenOf('view', 'admin'),
       body: { user: 'looker' },
     });
-    const entered = await daemon.fetch(`POST ${String(json.path)}`, { token: null });
+    const entered = await server.fetch(`POST ${String(json.path)}`, { token: null });
     const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
-    const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });
+    const me = await server.call('GET /v1/me', { token: null, headers: { cookie } });
     expect(me.json).toMatchObject({ userName: 'looker', scopes: ['view'] });
-    await daemon.call('PATCH /v1/users/looker', { body: { disabled: true } });
-    expect((await daemon.call('POST /v1/login-codes', { body: { user: 'looker' } })).status).toBe(403);
-    expect((await daemon.call('POST /v1/login-codes', { body: { user: 'nobody' } })).status).toBe(404);
+    await server.call('PATCH /v1/users/looker', { body: { disabled: true } });
+    expect((await server.call('POST /v1/login-codes', { body: { user: 'looker' } })).status).toBe(403);
+    expect((await server.call('POST /v1/login-codes', { body: { user: 'nobody' } })).status).toBe(404);
   });
 });
 
 it('refuses an agent key that begins as those of users in storage do', async () => {
-  const { id } = await daemon.session({ agentKey: 'plain~key' });
+  const { id } = await server.session({ agentKey: 'plain~key' });
   for (const agentKey of ['~', '~x', '~boss~abcdefghijkl/x']) {
     for (const call of ['POST /v1/sessions', `POST /v1/sessions/${id}/fork`]) {
-      const { status, json } = await daemon.call(call, { body: { agentKey } });
+      const { status, json } = await server.call(call, { body: { agentKey } });
       expect({ call, status, code: codeOf(json) }).toEqual({ call, status: 400, code: 'INVALID_REQUEST' });
     }
   }
 });
 
 it('removes what has expired by itself', async () => {
-  await daemon.call('POST /v1/tokens', { body: { name: 'short', expiresInMs: 1 } });
+  await server.call('POST /v1/tokens', { body: { name: 'short', expiresInMs: 1 } });
   const names = async () => {
-    const { json } = await daemon.call<{ tokens: { name: string }[] }>('GET /v1/tokens');
+    const { json } = await server.call<{ tokens: { name: string }[] }>('GET /v1/tokens');
     return json.tokens.map(({ name }) => name);
   };
   await expect.poll(names, { timeout: 10_000 }).not.toContain('short');
@@ -115,10 +115,10 @@ it('removes what has expired by itself', async () => {
 });
 
 it('answers 401 before 404, 404 before 403 of the right, that before 403 of the scope, and that before 400', async () => {
-  const owner = await daemon.user('first', 'member');
-  const viewer = await daemon.user('second', 'viewer');
+  const owner = await server.user('first', 'member');
+  const viewer = await server.user('second', 'viewer');
   const shares = [{ user: 'second', right: 'use' }];
-  const { json } = await daemon.call('POST /v1/sessions', { token: owner, body: { agentKey: 'order', shares } });
+  const { json } = await server.call('POST /v1/sessions', { token: owner, body: { agentKey: 'order', shares } });
   const there = `POST /v1/sessions/${json.id}/tools`;
   const wrong = { wrong: true };
   const details = (given: Record<string, unknown>) => Object.keys(Object((given.error as object) ?? {}).details ?? {});
@@ -127,7 +127,7 @@ it('answers 401 before 404, 404 before 403 of the right, that before 403 of the 
     ['POST /v1/sessions/none/tools', viewer, 404],
     [there, viewer, 403, 'right'],
     [there, owner, 403, 'scope'],
-    [there, daemon.token, 400],
+    [there, server.token, 400],
     ['POST /v1/sessions', null, 401],
     ['POST /v1/sessions', viewer, 403, 'scope'],
     ['POST /v1/sessions', owner, 400],
@@ -135,7 +135,7 @@ it('answers 401 before 404, 404 before 403 of the right, that before 403 of the 
     ['PUT /v1/profiles/mine', owner, 400],
   ];
   for (const [call, token, status, detail] of order) {
-    const given = await daemon.call(call, { token, body: wrong });
+    const given = await server.call(call, { token, body: wrong });
     expect.soft({ call, status: given.status }).toEqual({ call, status });
     if (detail !== undefined) expect.soft(details(given.json)).toContain(detail);
   }

@@ -9,9 +9,9 @@ import { folderName } from '../../../src/storage/folder-name.ts';
 import { textOf } from '../../mcp/client.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { makeWheel } from '../../support/packages/wheels.ts';
-import { type Answer, Daemon } from '../../support/servers/server.ts';
+import { type Answer, TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let dataDir: string;
 let ann: Tenant;
 let bob: Tenant;
@@ -21,13 +21,13 @@ beforeAll(async () => {
   dataDir = await scratchFolder();
   const wheels = join(await scratchFolder(), 'wheels');
   await makeWheel(wheels, 'tiny-a');
-  daemon = await Daemon.start({
+  server = await TestServer.start({
     dataDir,
     session: { packages: { wheelFolders: [wheels], noIndex: true } },
   });
-  ann = await Tenant.of(await daemon.user('ann', 'member'));
-  bob = await Tenant.of(await daemon.user('bob', 'member'));
-  admin = await Tenant.of(daemon.token);
+  ann = await Tenant.of(await server.user('ann', 'member'));
+  bob = await Tenant.of(await server.user('bob', 'member'));
+  admin = await Tenant.of(server.token);
 });
 
 /** A user with a session of its own. */
@@ -43,14 +43,14 @@ class Tenant {
   }
 
   static async of(token: string): Promise<Tenant> {
-    const { id, ownerId } = await daemon.session({ agentKey: 'main' }, token);
+    const { id, ownerId } = await server.session({ agentKey: 'main' }, token);
     return new Tenant(token, ownerId, id);
   }
 
   /** `what` is a method and a path behind that of a session. */
   call(what: string, body?: unknown, session = this.session): Promise<Answer> {
     const [method, path] = what.split(' ');
-    return daemon.call(`${method} /v1/sessions/${session}${path}`, { token: this.token, body });
+    return server.call(`${method} /v1/sessions/${session}${path}`, { token: this.token, body });
   }
 
   async value(code: string, session = this.session): Promise<unknown> {
@@ -66,7 +66,7 @@ class Tenant {
   async tool(name: string): Promise<string> {
     const client = new Client({ name: 'test', version: '1' });
     const requestInit = { headers: { authorization: `Bearer ${this.token}` } };
-    const url = new URL(`/v1/sessions/${this.session}/mcp`, daemon.url);
+    const url = new URL(`/v1/sessions/${this.session}/mcp`, server.url);
     await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
     const result = await client.callTool({ name, arguments: {} });
     await client.close();
@@ -225,12 +225,12 @@ describe('a session that is shared', () => {
 
 it('what a user keeps counts against its quota', async () => {
   await ann.value('artifacts.save("large", b"x" * 4_000_000)');
-  await daemon.call('PATCH /v1/users/ann', { body: { quotas: { storageBytes: 3_000_000 } } });
+  await server.call('PATCH /v1/users/ann', { body: { quotas: { storageBytes: 3_000_000 } } });
   const refused = await ann.call('POST /execute', { code: '1' });
   expect(refused).toMatchObject({ status: 429, json: { error: { details: { quota: 'storageBytes' } } } });
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
   expect((await ann.call('POST /skills', { name: 'more', source: saying('x') })).status).toBe(429);
-  await daemon.call('PATCH /v1/users/ann', { body: { quotas: {} } });
+  await server.call('PATCH /v1/users/ann', { body: { quotas: {} } });
 });
 
 it('what a user had is gone with the user, forks by others too, and is not the next one’s of that name', async () => {
@@ -238,10 +238,10 @@ it('what a user had is gone with the user, forks by others too, and is not the n
   const fork = String((await bob.call('POST /fork', { agentKey: 'in the workspace of ann' }, ann.session)).json.id);
   const folder = join(dataDir, 'scopes', folderName(ann.userId));
   expect(await readdir(folder)).toContain('artifacts');
-  expect((await daemon.call('DELETE /v1/users/ann')).status).toBe(204);
+  expect((await server.call('DELETE /v1/users/ann')).status).toBe(204);
   await expect(readdir(folder)).rejects.toThrow('ENOENT');
   expect((await bob.call('GET ', undefined, fork)).status).toBe(404);
-  const next = await Tenant.of(await daemon.user('ann', 'member'));
+  const next = await Tenant.of(await server.user('ann', 'member'));
   expect(await next.artifacts()).toEqual([]);
   expect((await next.call('GET /deps')).json).toEqual({ deps: [] });
   expect(await bob.artifacts()).toContain('bobs');

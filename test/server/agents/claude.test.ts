@@ -18,7 +18,7 @@ import { runHere } from '../../support/cli/cli-here.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { descendants } from '../../support/processes/processes.ts';
 import {
-  agentDaemon,
+  agentServer,
   bundledRunner,
   decide,
   eventsOf,
@@ -28,7 +28,7 @@ import {
   until,
 } from '../../support/servers/agent-server.ts';
 import { type Follower, overLines, overSocket, overSse, type Told } from '../../support/servers/followers.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 import { crashInMidTurn } from '../gateway/crashes.ts';
 
 const ANOTHER_KEY = 'sk-ant-canary-of-another-user-77';
@@ -36,7 +36,7 @@ const A_THIRD_KEY = 'sk-ant-canary-of-a-third-user-78';
 const INSIDE = '/agent/workspace';
 
 let model: Model;
-let daemon: Daemon;
+let cella: TestServer;
 let dataDir: string;
 let logFile: string;
 let pool: RunnerPool;
@@ -50,7 +50,7 @@ beforeAll(async () => {
   const [bundled, program] = await Promise.all([bundledRunner(), sharedProgram('claude')]);
   runner = bundled;
   programs = dirname(dirname(program));
-  daemon = await agentDaemon({
+  cella = await agentServer({
     modelUrl: model.url,
     runner,
     programs,
@@ -150,47 +150,47 @@ const fetchIn = (url: string) =>
 
 describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   test('works in the session’s workspace and kernel under a permission, streams to all, and holds no key anywhere', async () => {
-    const { id } = await daemon.session({ agentKey: 'whole' });
+    const { id } = await cella.session({ agentKey: 'whole' });
     const secondEnd = () => {
       let ends = 0;
       return ({ type }: Told) => type === 'turn_ended' && ++ends === 2;
     };
-    const follow = (follower: Follower) => follower(daemon, id, secondEnd());
+    const follow = (follower: Follower) => follower(cella, id, secondEnd());
     const followers = await Promise.all([overSocket, overSocket, overLines, overSse].map(follow));
-    await daemon.run(id, 'from_person = 20');
-    const computing = prompt(daemon, id, '#cell from_agent = from_person + 1; print(from_agent)');
-    await decide(daemon, id, { decision: 'allow' });
+    await cella.run(id, 'from_person = 20');
+    const computing = prompt(cella, id, '#cell from_agent = from_person + 1; print(from_agent)');
+    await decide(cella, id, { decision: 'allow' });
     const { json: computed } = await computing;
     expect(computed).toMatchObject({ status: 'completed', agent: 'claude', text: expect.stringContaining('21') });
-    expect(await daemon.run(id, 'from_agent * 2')).toMatchObject({ value: 42 });
+    expect(await cella.run(id, 'from_agent * 2')).toMatchObject({ value: 42 });
 
-    const before = (await eventsOf(daemon, id)).at(-1)?.seq ?? 0;
-    const writing = prompt(daemon, id, `#write ${INSIDE}/letter.txt dear`);
-    const asked = await until(daemon, id, ({ type }) => type === 'permission_requested', { after: before });
+    const before = (await eventsOf(cella, id)).at(-1)?.seq ?? 0;
+    const writing = prompt(cella, id, `#write ${INSIDE}/letter.txt dear`);
+    const asked = await until(cella, id, ({ type }) => type === 'permission_requested', { after: before });
     expect(asked.at(-1)).toMatchObject({ tool: 'Write', summary: expect.stringContaining('letter.txt') });
     followers.push(await follow(overSocket), await follow(overLines));
     // While the agent waits, all of its processes are there to be looked at.
     expect(shownByProcesses()).not.toContain(KEY);
-    await decide(daemon, id, { decision: 'allow' }, { after: before });
+    await decide(cella, id, { decision: 'allow' }, { after: before });
     expect((await writing).json.status).toBe('completed');
-    expect((await daemon.run(id, 'open("letter.txt").read()')).value).toBe('dear\n');
+    expect((await cella.run(id, 'open("letter.txt").read()')).value).toBe('dear\n');
 
     // Whenever they came, and by whatever way.
-    const { json: log } = await daemon.call<{ events: Told[] }>(`GET /v1/sessions/${id}/events?limit=10000`);
+    const { json: log } = await cella.call<{ events: Told[] }>(`GET /v1/sessions/${id}/events?limit=10000`);
     const isLast = secondEnd();
     const told = log.events.slice(0, log.events.findIndex(isLast) + 1);
     expect(told.map(({ seq }) => seq)).toEqual(told.map((_event, at) => at + 1));
     for (const { seen } of followers) expect(await seen).toEqual(told);
-    const events = await eventsOf(daemon, id);
+    const events = await eventsOf(cella, id);
     const types = new Set(events.map(({ type }) => type));
     for (const type of ['turn_started', 'agent_session', 'item_delta', 'item_completed', 'usage', 'turn_ended']) {
       expect(types).toContain(type);
     }
-    const { json: transcript } = await daemon.call<{ text: string; revision: number }>(
+    const { json: transcript } = await cella.call<{ text: string; revision: number }>(
       `GET /v1/sessions/${id}/transcript`,
     );
     expect(transcript).toMatchObject({ revision: 2, text: expect.stringContaining('letter.txt') });
-    const { json: usage } = await daemon.call(`GET /v1/sessions/${id}/usage`);
+    const { json: usage } = await cella.call(`GET /v1/sessions/${id}/usage`);
     expect(usage).toMatchObject({ calls: expect.any(Number), output: expect.any(Number) });
     expect(Number(usage.calls)).toBeGreaterThanOrEqual(4);
 
@@ -201,18 +201,18 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   });
 
   test('goes on with its conversation after its runner was killed, and tells why that began anew', async () => {
-    const { id } = await daemon.session({ agentKey: 'goes-on' });
-    const first = await prompt(daemon, id, '#plain');
+    const { id } = await cella.session({ agentKey: 'goes-on' });
+    const first = await prompt(cella, id, '#plain');
     expect(first.json.status).toBe('completed');
     const hangs = model.hangs();
-    const hanging = prompt(daemon, id, '#hang');
+    const hanging = prompt(cella, id, '#hang');
     await hangs;
     kill('cella-runner.mjs serve');
     expect((await hanging).json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_FAILED' } });
-    const { json } = await prompt(daemon, id, '#remember');
+    const { json } = await prompt(cella, id, '#remember');
     expect(json).toMatchObject({ status: 'completed', conversation: first.json.conversation });
     expect(json.text).toContain('#plain');
-    const notice = (await eventsOf(daemon, id)).find(
+    const notice = (await eventsOf(cella, id)).find(
       (event) => event.type === 'agent_notice' && event.text.includes('restarted'),
     );
     expect(notice).toBeDefined();
@@ -222,7 +222,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     const started: unknown[] = [];
     const own = await scratchFolder();
     const open = runnerEnvironmentOpener(programFolders(own, { runner, agents: programs }));
-    const counted = await agentDaemon({
+    const counted = await agentServer({
       modelUrl: model.url,
       runner,
       programs,
@@ -254,10 +254,10 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   });
 
   test('tells its thoughts, its plan, and a subagent with all that is part of it, as events of their own', async () => {
-    const { id } = await daemon.session({ agentKey: 'tells' });
-    const { json } = await prompt(daemon, id, `#muse ${INSIDE}`, { mode: 'bypass' });
+    const { id } = await cella.session({ agentKey: 'tells' });
+    const { json } = await prompt(cella, id, `#muse ${INSIDE}`, { mode: 'bypass' });
     expect(json.status).toBe('completed');
-    const events = await eventsOf(daemon, id);
+    const events = await eventsOf(cella, id);
     const itemOf = (kind: string) => {
       const begun = events.find((event) => event.type === 'item_started' && event.kind === kind);
       return begun?.type === 'item_started' ? begun : undefined;
@@ -289,8 +289,8 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   });
 
   test('that needs more memory than its session may have fails, and what to do about it is said', async () => {
-    const { id } = await daemon.session({ agentKey: 'small', limits: { memoryMb: 128 } });
-    const { json } = await prompt(daemon, id, '#plain');
+    const { id } = await cella.session({ agentKey: 'small', limits: { memoryMb: 128 } });
+    const { json } = await prompt(cella, id, '#plain');
     // Whichever of the two is the larger goes.
     const code = expect.stringMatching(/^(AGENT_DIED|RUNNER_OUT_OF_MEMORY)$/);
     expect(json).toMatchObject({
@@ -300,53 +300,53 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   });
 
   test('that crashes with its runner in mid-turn leaves no dump, and its memory holds no key', async () => {
-    const { id } = await daemon.session({ agentKey: 'crashes' });
-    await crashInMidTurn({ daemon, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });
+    const { id } = await cella.session({ agentKey: 'crashes' });
+    await crashInMidTurn({ server: cella, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });
   });
 
   test('of two people at once has each one’s key, rules, mode and network, and of a third without a key there is none', async () => {
     const { host } = await listedHost();
     const [ann, dora, bob] = await Promise.all([
-      daemon.user('ann', 'admin'),
-      daemon.user('dora', 'member'),
-      daemon.user('bob', 'member'),
+      cella.user('ann', 'admin'),
+      cella.user('dora', 'member'),
+      cella.user('bob', 'member'),
     ]);
-    await Promise.all([setKey(daemon, ANOTHER_KEY, ann), setKey(daemon, A_THIRD_KEY, dora)]);
+    await Promise.all([setKey(cella, ANOTHER_KEY, ann), setKey(cella, A_THIRD_KEY, dora)]);
     const rule = { tool: 'Write', pattern: `${INSIDE}/*` };
-    const { json, status } = await daemon.call('POST /v1/permission-rules', { body: rule, token: ann });
+    const { json, status } = await cella.call('POST /v1/permission-rules', { body: rule, token: ann });
     expect(status).toBe(201);
     const [anns, doras, bobs] = await Promise.all([
-      daemon.session({ agentKey: 'same', sandbox: { network: { allow: [host] } } }, ann),
-      daemon.session({ agentKey: 'same' }, dora),
-      daemon.session({ agentKey: 'same' }, bob),
+      cella.session({ agentKey: 'same', sandbox: { network: { allow: [host] } } }, ann),
+      cella.session({ agentKey: 'same' }, dora),
+      cella.session({ agentKey: 'same' }, bob),
     ]);
     model.seen.length = 0;
     const writing = Promise.all([
-      prompt(daemon, anns.id, `by ann #write ${INSIDE}/same.txt`, { token: ann }),
-      prompt(daemon, doras.id, `by dora #write ${INSIDE}/same.txt`, { token: dora }),
-      prompt(daemon, bobs.id, `by bob #write ${INSIDE}/same.txt`, { token: bob }),
+      prompt(cella, anns.id, `by ann #write ${INSIDE}/same.txt`, { token: ann }),
+      prompt(cella, doras.id, `by dora #write ${INSIDE}/same.txt`, { token: dora }),
+      prompt(cella, bobs.id, `by bob #write ${INSIDE}/same.txt`, { token: bob }),
     ]);
     // The rule of one is not the other's: she is asked, and says no.
-    await decide(daemon, doras.id, { decision: 'deny', reason: 'not in mine' }, { token: dora });
+    await decide(cella, doras.id, { decision: 'deny', reason: 'not in mine' }, { token: dora });
     const [hers, others, none] = await writing;
     expect(hers.json).toMatchObject({ status: 'completed' });
     expect(others.json).toMatchObject({ status: 'completed', text: expect.stringContaining('not in mine') });
     expect(none).toMatchObject({ status: 403, json: { error: { code: 'CREDENTIAL_MISSING' } } });
     expect(none.json.error?.message).toContain('bob');
     const resolvedIn = async (id: string) =>
-      (await eventsOf(daemon, id)).filter(({ type }) => type === 'permission_resolved');
+      (await eventsOf(cella, id)).filter(({ type }) => type === 'permission_resolved');
     expect(await resolvedIn(anns.id)).toMatchObject([{ outcome: 'allowed', scope: 'always', by: json.id }]);
     expect(await resolvedIn(doras.id)).toMatchObject([{ outcome: 'denied', by: expect.stringMatching(/^dora~/) }]);
     const fetching = `#run ${fetchIn(`http://${host}/`)}`;
     const [reached, refused] = await Promise.all([
-      prompt(daemon, anns.id, `by ann ${fetching}`, { token: ann, mode: 'bypass' }),
-      prompt(daemon, doras.id, `by dora ${fetching}`, { token: dora, mode: 'bypass' }),
+      prompt(cella, anns.id, `by ann ${fetching}`, { token: ann, mode: 'bypass' }),
+      prompt(cella, doras.id, `by dora ${fetching}`, { token: dora, mode: 'bypass' }),
     ]);
     expect(reached.json).toMatchObject({ status: 'completed', text: expect.stringContaining('from the listed host') });
     expect(refused.json.status).toBe('completed');
     expect(refused.json.text).not.toContain('from the listed host');
     const exists = 'import os; os.path.exists("same.txt")';
-    expect([await daemon.run(anns.id, exists), await daemon.run(doras.id, exists)]).toMatchObject([
+    expect([await cella.run(anns.id, exists), await cella.run(doras.id, exists)]).toMatchObject([
       { value: true },
       { value: false },
     ]);
@@ -354,23 +354,23 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   });
 
   test('in a session of another goes out with the key of who prompts, and with none where that one has none', async () => {
-    const [owner, guest] = await Promise.all([daemon.user('owner', 'member'), daemon.user('guest', 'member')]);
-    await setKey(daemon, ANOTHER_KEY, owner);
-    const { id } = await daemon.session({ agentKey: 'lent', shares: [{ user: 'guest', right: 'use' }] }, owner);
+    const [owner, guest] = await Promise.all([cella.user('owner', 'member'), cella.user('guest', 'member')]);
+    await setKey(cella, ANOTHER_KEY, owner);
+    const { id } = await cella.session({ agentKey: 'lent', shares: [{ user: 'guest', right: 'use' }] }, owner);
     model.seen.length = 0;
-    const early = await prompt(daemon, id, 'too early #plain', { token: guest });
+    const early = await prompt(cella, id, 'too early #plain', { token: guest });
     expect(early).toMatchObject({ status: 403, json: { error: { code: 'CREDENTIAL_MISSING' } } });
     expect(early.json.error?.message).toContain('guest');
-    await setKey(daemon, A_THIRD_KEY, guest);
-    const owners = prompt(daemon, id, 'by the owner #plain', { token: owner });
-    await until(daemon, id, ({ type }) => type === 'turn_started');
-    const guests = prompt(daemon, id, `by the guest #write ${INSIDE}/lent.txt`, { token: guest });
-    const asked = await until(daemon, id, ({ type }) => type === 'permission_requested');
-    const queued = prompt(daemon, id, 'too late #plain', { token: guest });
-    await until(daemon, id, ({ type }) => type === 'turn_queued', { after: asked.at(-1)?.seq ?? 0 });
+    await setKey(cella, A_THIRD_KEY, guest);
+    const owners = prompt(cella, id, 'by the owner #plain', { token: owner });
+    await until(cella, id, ({ type }) => type === 'turn_started');
+    const guests = prompt(cella, id, `by the guest #write ${INSIDE}/lent.txt`, { token: guest });
+    const asked = await until(cella, id, ({ type }) => type === 'permission_requested');
+    const queued = prompt(cella, id, 'too late #plain', { token: guest });
+    await until(cella, id, ({ type }) => type === 'turn_queued', { after: asked.at(-1)?.seq ?? 0 });
     // It goes in the middle of one turn, and while another waits.
-    expect((await daemon.call('DELETE /v1/credentials/anthropic', { token: guest })).status).toBe(204);
-    await decide(daemon, id, { decision: 'allow' }, { token: guest });
+    expect((await cella.call('DELETE /v1/credentials/anthropic', { token: guest })).status).toBe(204);
+    await decide(cella, id, { decision: 'allow' }, { token: guest });
     expect((await owners).json.status).toBe('completed');
     for (const { json } of await Promise.all([guests, queued])) {
       expect(json).toMatchObject({ status: 'failed', error: { code: 'CREDENTIAL_MISSING' } });
@@ -379,59 +379,59 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(keysOf('by the guest')).toEqual([A_THIRD_KEY]);
     expect(keysOf('by the owner', ['by the guest'])).toEqual([ANOTHER_KEY]);
     expect([...keysOf('too early'), ...keysOf('too late')]).toEqual([]);
-    const { json: used } = await daemon.call<{ days: { calls: number }[] }>('GET /v1/usage', { token: guest });
+    const { json: used } = await cella.call<{ days: { calls: number }[] }>('GET /v1/usage', { token: guest });
     expect(used.days).toMatchObject([{ calls: model.seen.filter(({ key }) => key === A_THIRD_KEY).length }]);
   });
 
   test('that meets its budget ends with that told in its own words, and what was used is there for the person', async () => {
-    const token = await daemon.user('carl', 'member');
-    await setKey(daemon, ANOTHER_KEY, token);
-    await daemon.call('PATCH /v1/users/carl', { body: { quotas: { modelTokensPerDay: 10 } } });
-    const { id } = await daemon.session({ agentKey: 'spends' }, token);
-    expect((await prompt(daemon, id, '#plain', { token })).json.status).toBe('completed');
-    const { json } = await prompt(daemon, id, '#plain', { token });
+    const token = await cella.user('carl', 'member');
+    await setKey(cella, ANOTHER_KEY, token);
+    await cella.call('PATCH /v1/users/carl', { body: { quotas: { modelTokensPerDay: 10 } } });
+    const { id } = await cella.session({ agentKey: 'spends' }, token);
+    expect((await prompt(cella, id, '#plain', { token })).json.status).toBe('completed');
+    const { json } = await prompt(cella, id, '#plain', { token });
     expect(json).toMatchObject({
       status: 'failed',
       error: { code: 'BUDGET_EXCEEDED', message: expect.stringContaining('10 tokens of models a day') },
     });
-    const { json: used } = await daemon.call<{ days: { calls: number; output: number }[] }>('GET /v1/usage', { token });
+    const { json: used } = await cella.call<{ days: { calls: number; output: number }[] }>('GET /v1/usage', { token });
     expect(used.days).toMatchObject([{ calls: expect.any(Number), output: expect.any(Number) }]);
-    const { json: ofSession } = await daemon.call(`GET /v1/sessions/${id}/usage`, { token });
+    const { json: ofSession } = await cella.call(`GET /v1/sessions/${id}/usage`, { token });
     expect(ofSession.output).toBe(used.days[0]?.output);
-    const { text } = await daemon.call('GET /metrics');
+    const { text } = await cella.call('GET /metrics');
     expect(text).toMatch(/^cella_model_tokens_total\{kind="output"\} [1-9]/m);
   });
 
   test('reaches a listed host through the proxy, and what it may not reach is told with its turn', async () => {
     const { host } = await listedHost();
-    const { id } = await daemon.session({ sandbox: { network: { allow: [host] } } });
+    const { id } = await cella.session({ sandbox: { network: { allow: [host] } } });
     const fetching = (url: string) => `#run ${fetchIn(url)}`;
-    const reached = await prompt(daemon, id, fetching(`http://${host}/`), { mode: 'bypass' });
+    const reached = await prompt(cella, id, fetching(`http://${host}/`), { mode: 'bypass' });
     expect(reached.json).toMatchObject({ status: 'completed', text: expect.stringContaining('from the listed host') });
-    const { json } = await prompt(daemon, id, fetching('http://other.example/'), { mode: 'bypass' });
+    const { json } = await prompt(cella, id, fetching('http://other.example/'), { mode: 'bypass' });
     expect(json).toMatchObject({ status: 'completed', text: expect.stringContaining('403') });
-    const denied = (await eventsOf(daemon, id)).filter(({ type }) => type === 'network_denied');
+    const denied = (await eventsOf(cella, id)).filter(({ type }) => type === 'network_denied');
     expect(denied).toMatchObject([{ host: 'other.example', port: 80, reason: 'not_listed', turn: json.id }]);
   });
 
   test('goes on where the gateway is restarted in the middle of an answer, tells that it tries again, and the next follows', async () => {
-    const { id } = await daemon.session({ agentKey: 'gateway' });
+    const { id } = await cella.session({ agentKey: 'gateway' });
     const hangs = model.hangs();
-    const cut = prompt(daemon, id, '#hangonce restart');
+    const cut = prompt(cella, id, '#hangonce restart');
     await hangs;
     await (await pool.runner(id))?.socket.restart();
     const { json } = await cut;
     expect(json).toMatchObject({ status: 'completed', text: 'Hello from the stand-in model.' });
-    const notices = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_notice');
+    const notices = (await eventsOf(cella, id)).filter(({ type }) => type === 'agent_notice');
     expect(notices).toMatchObject([{ text: expect.stringContaining('could not be reached; trying again') }]);
-    const { json: next } = await prompt(daemon, id, '#remember');
+    const { json: next } = await prompt(cella, id, '#remember');
     expect(next).toMatchObject({ status: 'completed', conversation: json.conversation });
     expect(next.text).toContain('#hangonce');
   });
 
   test('with keys just in time: the key goes to the model, and is in no argument, variable or event', async () => {
     model.seen.length = 0;
-    const given = await agentDaemon({
+    const given = await agentServer({
       modelUrl: model.url,
       gateway: { providers: [`anthropic=${model.url}`], keys: 'just-in-time' },
       runner,
@@ -456,7 +456,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     // What the stand-in model takes as one word.
     const file = 'it\'s"$(touch\tpwned)`x`;&|-rf';
     const encoded = encodeURIComponent(odd);
-    const { id, ...made } = await daemon.session({ agentKey: odd, name: odd, labels: { of: odd } });
+    const { id, ...made } = await cella.session({ agentKey: odd, name: odd, labels: { of: odd } });
     expect(made).toMatchObject({ agentKey: odd, name: odd, labels: { of: odd } });
     const asking = `POST /v1/sessions/${id}/prompt`;
     for (const [call, body] of [
@@ -474,32 +474,32 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
       ...[odd, 'Read,Bash', '--add-dir', ''].map((name) => [asking, { prompt: '#plain', tools: [name] }]),
       [asking, { prompt: '#plain', tools: Array(101).fill('Read') }],
     ] as const) {
-      const { status, json } = await daemon.call<{ error: { code: string } }>(String(call), { body });
+      const { status, json } = await cella.call<{ error: { code: string } }>(String(call), { body });
       expect
         .soft([call, body, status, json.error?.code])
         .toEqual([call, body, 400, expect.stringMatching(/^INVALID_/)]);
     }
     const profile = { files: { [odd]: 'of the profile', [`deep ${odd}/${odd}`]: 'deep' }, rules: { plain: odd } };
-    expect((await daemon.call('PUT /v1/profiles/odd', { body: profile })).status).toBe(200);
+    expect((await cella.call('PUT /v1/profiles/odd', { body: profile })).status).toBe(200);
     const upload = `PUT /v1/sessions/${id}/files/content?path=${encodeURIComponent(`${odd} too`)}`;
-    expect((await daemon.call(upload, { body: 'sent' })).status).toBeLessThan(300);
+    expect((await cella.call(upload, { body: 'sent' })).status).toBeLessThan(300);
     model.seen.length = 0;
     const more = { mode: 'auto-edit', profile: 'odd', model: 'claude-sonnet-4-5[1m]' };
-    const { json } = await prompt(daemon, id, `#write ${INSIDE}/${file} by the agent`, more);
+    const { json } = await prompt(cella, id, `#write ${INSIDE}/${file} by the agent`, more);
     expect(json).toMatchObject({ status: 'completed', model: more.model });
     expect(new Set(model.seen.map((call) => call.model))).toEqual(new Set(['claude-sonnet-4-5']));
     const all = `import os
 {os.path.relpath(os.path.join(place, name)): open(os.path.join(place, name)).read() for place, _, names in os.walk(".") for name in names}`;
-    expect((await daemon.run(id, all)).value).toEqual({
+    expect((await cella.run(id, all)).value).toEqual({
       [odd]: 'of the profile',
       [`deep ${odd}/${odd}`]: 'deep',
       [`${odd} too`]: 'sent',
       [file]: 'by the agent\n',
     });
     expect(readdirSync(dataDir, { recursive: true }).filter((path) => basename(String(path)) === 'pwned')).toEqual([]);
-    const rule = await daemon.call('POST /v1/permission-rules', { body: { tool: odd, pattern: 'x' } });
+    const rule = await cella.call('POST /v1/permission-rules', { body: { tool: odd, pattern: 'x' } });
     expect(rule).toMatchObject({ status: 201, json: { tool: odd } });
-    const env = { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
+    const env = { CELLA_URL: cella.url, CELLA_TOKEN: cella.token };
     for (const words of [
       ['sessions', 'list'],
       ['sessions', 'show', id],
@@ -511,19 +511,19 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
       // No name moves the cursor, or begins a line of its own.
       expect.soft([words, out.includes('\u001b[2J'), /^-rf/m.test(out)]).toEqual([words, false, false]);
     }
-    expect((await daemon.call(`DELETE /v1/permission-rules/${rule.json.id}`)).status).toBe(204);
+    expect((await cella.call(`DELETE /v1/permission-rules/${rule.json.id}`)).status).toBe(204);
   });
 
   test('has those of its own tools alone that it names, by each way to prompt and also where it had to wait', async () => {
-    await using client = await connect({ url: daemon.url, token: daemon.token });
+    await using client = await connect({ url: cella.url, token: cella.token });
     await using session = await client.open({ agentKey: 'tools' });
-    const env = { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
+    const env = { CELLA_URL: cella.url, CELLA_TOKEN: cella.token };
     const words = ['prompt', 'by CLI #plain', '--session', session.id, '--tools', 'Edit, Write'];
     model.seen.length = 0;
-    const first = prompt(daemon, session.id, 'by all #plain');
-    await until(daemon, session.id, ({ type }) => type === 'turn_started');
+    const first = prompt(cella, session.id, 'by all #plain');
+    await until(cella, session.id, ({ type }) => type === 'turn_started');
     const waiting = [
-      prompt(daemon, session.id, `by REST #write ${INSIDE}/not.txt`, { tools: ['Read'], mode: 'bypass' }),
+      prompt(cella, session.id, `by REST #write ${INSIDE}/not.txt`, { tools: ['Read'], mode: 'bypass' }),
       session.prompt('by client #plain', { tools: [] }).turn,
       runHere(words, dataDir, { env }),
     ] as const;
@@ -541,7 +541,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   });
 
   test('is there for the client: events as they come, and how it ended', async () => {
-    await using client = await connect({ url: daemon.url, token: daemon.token });
+    await using client = await connect({ url: cella.url, token: cella.token });
     await using session = await client.open({ agentKey: 'client' });
     const prompted = session.prompt('#plain');
     const types: string[] = [];

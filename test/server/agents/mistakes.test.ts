@@ -7,10 +7,10 @@
  * | the socket was open to any local user | server/agents/mistakes.test.ts |
  * | the last connection won | server/agents/mistakes.test.ts |
  * | any local user got the token | server/agents/mistakes.test.ts |
- * | the pool passed the daemon’s whole environment | server/agents/runners.test.ts |
+ * | the pool passed the server’s whole environment | server/agents/runners.test.ts |
  * | a missing key was an empty string | server/gateway/credentials.test.ts |
  * | a failed decrypt fell through to the shared key | server/gateway/credentials.test.ts |
- * | a failed sudo ran as the daemon’s user | server/agents/mistakes.test.ts |
+ * | a failed sudo ran as the server’s user | server/agents/mistakes.test.ts |
  * | the client said who had decided | server/permissions/http.test.ts |
  * | any event name could be emitted with any session id | server/agents/mistakes.test.ts |
  * | a 30 s call timeout undercut longer prompts | server/agents/mistakes.test.ts |
@@ -39,7 +39,7 @@ import { scratchFolder } from '../../support/kernels/session.ts';
 import { canBeAnother, oneself, stranger } from '../../support/processes/other-user.ts';
 import { descendants } from '../../support/processes/processes.ts';
 import {
-  agentDaemon,
+  agentServer,
   decide,
   eventsOf,
   hostileRunner,
@@ -47,12 +47,12 @@ import {
   prompt,
   until,
 } from '../../support/servers/agent-server.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 const STACK = /\.ts\b|\bat .*:\d+|"stack"/;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-let daemon: Daemon;
+let cella: TestServer;
 let made = 0;
 /** Sessions whose turns may wait for leave still. */
 const left: string[] = [];
@@ -60,14 +60,14 @@ const left: string[] = [];
 beforeAll(async () => {
   const [runner, programs] = await Promise.all([hostileRunner(), namedPrograms()]);
   const runners = { pingEveryMs: DAY_MS, graceMs: 500 };
-  daemon = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, agents: { runners } });
+  cella = await agentServer({ modelUrl: 'http://127.0.0.1:9', runner, programs, agents: { runners } });
 });
 afterEach(() => void vi.useRealTimers());
 afterAll(async () => {
-  await Promise.all(left.map((id) => daemon.call(`POST /v1/sessions/${id}/stop`)));
+  await Promise.all(left.map((id) => cella.call(`POST /v1/sessions/${id}/stop`)));
 });
 
-const gates = () => join(daemon.facts.dataDir, 'gates');
+const gates = () => join(cella.facts.dataDir, 'gates');
 const gateNames = () => readdirSync(gates());
 
 interface Waiting {
@@ -80,10 +80,10 @@ interface Waiting {
 
 /** A session whose runner waits for leave. */
 async function waiting(more: Record<string, unknown> = {}): Promise<Waiting> {
-  const { id } = await daemon.session({ agentKey: `mistake ${++made}`, permissionTimeoutMs: 0, ...more });
+  const { id } = await cella.session({ agentKey: `mistake ${++made}`, permissionTimeoutMs: 0, ...more });
   const before = new Set(existsSync(gates()) ? gateNames() : []);
-  const { json } = await prompt(daemon, id, 'shown ls', { wait: false, timeoutMs: DAY_MS });
-  const events = await until(daemon, id, ({ type }) => type === 'permission_requested');
+  const { json } = await prompt(cella, id, 'shown ls', { wait: false, timeoutMs: DAY_MS });
+  const events = await until(cella, id, ({ type }) => type === 'permission_requested');
   const told = events.flatMap((event) => (event.type === 'item_completed' && event.item === 'c' ? [event.text] : []));
   const claim: { session_token: string } = JSON.parse(told[0] ?? '');
   const gate = join(gates(), gateNames().find((name) => !before.has(name)) ?? '', 'socket');
@@ -93,9 +93,9 @@ async function waiting(more: Record<string, unknown> = {}): Promise<Waiting> {
 
 const textsIn = (events: readonly SessionEvent[]) =>
   events.flatMap((event) => (event.type === 'item_completed' ? [event.text] : []));
-const saidIn = async (id: string) => textsIn(await eventsOf(daemon, id));
+const saidIn = async (id: string) => textsIn(await eventsOf(cella, id));
 /** What was said until the first turn has ended. */
-const endOf = async (id: string) => textsIn(await until(daemon, id, ({ type }) => type === 'turn_ended'));
+const endOf = async (id: string) => textsIn(await until(cella, id, ({ type }) => type === 'turn_ended'));
 
 test('each mistake of the table has a test of its name where the table says', () => {
   const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
@@ -142,12 +142,12 @@ test.runIf(canBeAnother)('the socket was open to any local user', async () => {
   expect(runners.length).toBeGreaterThanOrEqual(2);
   const pids = [process.pid, ...runners.map(({ pid }) => pid)];
   const attempts = {
-    connect: [daemon.facts.socketPath, ...all.map(({ gate }) => gate)],
+    connect: [cella.facts.socketPath, ...all.map(({ gate }) => gate)],
     // Also those that have no name: the descriptors that a runner and its server speak by.
     open: [gates(), ...pids.flatMap((pid) => [`/proc/${pid}/fd`, `/proc/${pid}/mem`])],
   };
   // Everybody passes through the data folder itself here, as in a home folder that is not closed.
-  expect(modeOf(daemon.facts.dataDir) & 0o001).toBe(1);
+  expect(modeOf(cella.facts.dataDir) & 0o001).toBe(1);
   const own = oneself(attempts);
   expect(new Set([...own.connect, ...own.open])).toEqual(new Set(['ok']));
   const gained = stranger(attempts);
@@ -156,15 +156,15 @@ test.runIf(canBeAnother)('the socket was open to any local user', async () => {
 
 test.runIf(canBeAnother)('any local user got the token', async () => {
   const [{ token, id }, open] = await oneOfEach();
-  const { dataDir, adminTokenPath, url } = daemon.facts;
+  const { dataDir, adminTokenPath, url } = cella.facts;
   const seen = 'cella-runner.mjs';
-  const attempts = { folders: [dataDir], open: [adminTokenPath], words: [token, open.token, daemon.token, seen] };
+  const attempts = { folders: [dataDir], open: [adminTokenPath], words: [token, open.token, cella.token, seen] };
   // The logs of the sessions have what their runners have told.
   expect(oneself(attempts)).toMatchObject({ open: ['ok'], found: attempts.words });
   expect(stranger(attempts)).toMatchObject({ open: ['EACCES'], found: [seen] });
   // The port is there for all, and tells nothing to who has no token; that of a runner is good for its own gate alone.
   for (const shown of [null, token]) {
-    const answer = await daemon.call(`GET /v1/sessions/${id}/events`, { token: shown });
+    const answer = await cella.call(`GET /v1/sessions/${id}/events`, { token: shown });
     expect([url, answer.status]).toEqual([url, 401]);
     expect(answer.text).not.toContain(token);
   }
@@ -195,20 +195,20 @@ test('the last connection won: who connects later takes nothing over, and each r
   const strangers = [await knock(one.gate), await knock(one.gate, two.token), await knock(two.gate, one.token)];
   expect(strangers).toEqual([401, 403, 403]);
   expect([await knock(one.gate, one.token), await knock(two.gate, two.token)]).toEqual([200, 200]);
-  await decide(daemon, one.id, { decision: 'deny', reason: 'for the first' });
-  await decide(daemon, two.id, { decision: 'deny', reason: 'for the second' });
+  await decide(cella, one.id, { decision: 'deny', reason: 'for the first' });
+  await decide(cella, two.id, { decision: 'deny', reason: 'for the second' });
   const [first, second] = [await endOf(one.id), await endOf(two.id)];
   expect(first.at(-1)).toContain('for the first');
   expect(second.at(-1)).toContain('for the second');
   // Both are those of before.
-  for (const { id } of [one, two]) expect((await prompt(daemon, id, 'left')).json.text).toContain('was left');
+  for (const { id } of [one, two]) expect((await prompt(cella, id, 'left')).json.text).toContain('was left');
 });
 
 test('any event name could be emitted with any session id', async () => {
   const [mine, other] = [await waiting(), await waiting()];
-  await decide(daemon, mine.id, { decision: 'allow' });
+  await decide(cella, mine.id, { decision: 'allow' });
   await endOf(mine.id);
-  const before = await eventsOf(daemon, other.id);
+  const before = await eventsOf(cella, other.id);
   const names = ['turn_started', 'turn_ended', 'permission_requested', 'permission_resolved', 'result', 'anything'];
   const more = { id: 'prm_0000000000000000', outcome: 'allowed', by: 'local', status: 'completed', text: 'forged' };
   const own = [
@@ -216,37 +216,37 @@ test('any event name could be emitted with any session id', async () => {
     { method: 'emit', event: { type: 'agent_notice', text: 'forged' } },
     { method: 'permission_resolved', request_id: more.id, outcome: 'allowed' },
   ];
-  const said = await prompt(daemon, mine.id, `emit ${JSON.stringify(own)}`);
+  const said = await prompt(cella, mine.id, `emit ${JSON.stringify(own)}`);
   expect(said.json.status).toBe('completed');
   const answers: { code: number }[] = JSON.parse((await saidIn(mine.id)).at(-1) ?? '');
   expect(answers.map(({ code }) => code)).toEqual([...names.map(() => -32602), -32601, -32601]);
   const forged = { session_id: other.id, event: { type: 'agent_notice', text: 'forged' } };
   const lies = [forged, { ...forged, session_token: other.token }, { ...forged, turn_id: other.turn }];
   for (const lie of lies) {
-    const { json } = await prompt(daemon, mine.id, `emit ${JSON.stringify([lie])}`);
+    const { json } = await prompt(cella, mine.id, `emit ${JSON.stringify([lie])}`);
     expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL' } });
   }
-  expect(await eventsOf(daemon, other.id)).toEqual(before);
-  const told = (await eventsOf(daemon, mine.id)).filter(({ type }) => type !== 'turn_started');
+  expect(await eventsOf(cella, other.id)).toEqual(before);
+  const told = (await eventsOf(cella, mine.id)).filter(({ type }) => type !== 'turn_started');
   expect(JSON.stringify(told)).not.toContain('forged');
 });
 
 test('stacks crossed the wire: neither a runner nor whoever prompts it is told one', async () => {
   const { id } = await waiting();
-  await decide(daemon, id, { decision: 'allow' });
+  await decide(cella, id, { decision: 'allow' });
   await endOf(id);
   const asked = [
     { event: { type: 'anything' } },
     { method: 'nothing' },
     { method: 'get_api_key', provider: 'anthropic' },
   ];
-  const { json } = await prompt(daemon, id, `emit ${JSON.stringify(asked)}`);
+  const { json } = await prompt(cella, id, `emit ${JSON.stringify(asked)}`);
   const answers: { code: number; message: string }[] = JSON.parse(json.text ?? '');
   expect(answers.map(({ message }) => message.length > 0)).toEqual([true, true, true]);
   expect(json.text).not.toMatch(STACK);
-  const broken = await prompt(daemon, id, 'stack');
+  const broken = await prompt(cella, id, 'stack');
   expect(broken.json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('broken') } });
-  expect(`${broken.text}${JSON.stringify(await eventsOf(daemon, id))}`).not.toMatch(/secret|x\.ts/);
+  expect(`${broken.text}${JSON.stringify(await eventsOf(cella, id))}`).not.toMatch(/secret|x\.ts/);
 });
 
 test('a 30 s call timeout undercut longer prompts', async () => {
@@ -254,16 +254,16 @@ test('a 30 s call timeout undercut longer prompts', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldAdvanceTime: true });
   const { id, turn } = await waiting();
   await vi.advanceTimersByTimeAsync(HOUR_MS);
-  expect((await daemon.call(`GET /v1/sessions/${id}/turns/${turn}`)).json.status).toBe('running');
-  await decide(daemon, id, { decision: 'allow' });
+  expect((await cella.call(`GET /v1/sessions/${id}/turns/${turn}`)).json.status).toBe('running');
+  await decide(cella, id, { decision: 'allow' });
   expect((await endOf(id)).at(-1)).toContain('allowed');
-  expect((await daemon.call(`GET /v1/sessions/${id}/turns/${turn}`)).json.status).toBe('completed');
+  expect((await cella.call(`GET /v1/sessions/${id}/turns/${turn}`)).json.status).toBe('completed');
 });
 
 const without = fileURLToPath(new URL('../../support/processes/without-layer.py', import.meta.url));
 const child = fileURLToPath(new URL('agent-child.ts', import.meta.url));
 
-test('a failed sudo ran as the daemon’s user: who cannot become another runs nothing at all', async () => {
+test('a failed sudo ran as the server’s user: who cannot become another runs nothing at all', async () => {
   const [dataDir, runner, programs] = [await scratchFolder(), await scratchFolder(), await namedPrograms()];
   chmodSync(runner, 0o777);
   const mark = join(runner, 'ran');

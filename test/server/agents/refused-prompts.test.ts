@@ -5,48 +5,48 @@ import { claudeProgram } from '../../../src/agents/claude/program.ts';
 import { installProgram } from '../../../src/agents/install-program.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import {
-  agentDaemon,
+  agentServer,
   hostileRunner,
   namedPrograms,
   npmStandIn,
   prompt,
   setKey,
 } from '../../support/servers/agent-server.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
   const [runner, programs] = [await hostileRunner(), await namedPrograms()];
-  daemon = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs });
+  server = await agentServer({ modelUrl: 'http://127.0.0.1:9', runner, programs });
 });
 
 const turnsOf = async (id: string, token?: string) =>
-  (await daemon.call<{ turns: unknown[] }>(`GET /v1/sessions/${id}/turns`, { token })).json.turns;
+  (await server.call<{ turns: unknown[] }>(`GET /v1/sessions/${id}/turns`, { token })).json.turns;
 
 describe('a prompt', () => {
   test('to an agent that there is not is refused, and the next one goes to the agent before', async () => {
-    const { id } = await daemon.session({ agentKey: 'unknown' });
-    const refused = await prompt(daemon, id, 'plain', { agent: 'gpt' });
+    const { id } = await server.session({ agentKey: 'unknown' });
+    const refused = await prompt(server, id, 'plain', { agent: 'gpt' });
     expect(refused).toMatchObject({ status: 404, json: { error: { code: 'AGENT_UNKNOWN' } } });
     expect(refused.text).toContain('claude');
     expect(await turnsOf(id)).toEqual([]);
-    expect((await prompt(daemon, id, 'plain')).json).toMatchObject({ agent: 'claude', status: 'completed' });
+    expect((await prompt(server, id, 'plain')).json).toMatchObject({ agent: 'claude', status: 'completed' });
   });
 
   test('of somebody without a key is refused, and names the command that sets one', async () => {
-    const bob = await daemon.user('bob', 'member');
-    const { id } = await daemon.session({ agentKey: 'keyless' }, bob);
-    const refused = await prompt(daemon, id, 'plain', { token: bob });
+    const bob = await server.user('bob', 'member');
+    const { id } = await server.session({ agentKey: 'keyless' }, bob);
+    const refused = await prompt(server, id, 'plain', { token: bob });
     expect(refused).toMatchObject({ status: 403, json: { error: { code: 'CREDENTIAL_MISSING' } } });
     expect(refused.text).toContain('cella credentials set anthropic');
     expect(await turnsOf(id, bob)).toEqual([]);
-    await setKey(daemon, 'sk-ant-of-bob-0123456789', bob);
-    expect((await prompt(daemon, id, 'plain', { token: bob })).json.status).toBe('completed');
+    await setKey(server, 'sk-ant-of-bob-0123456789', bob);
+    expect((await prompt(server, id, 'plain', { token: bob })).json.status).toBe('completed');
   });
 
   test('to an agent whose program is not here is refused with the command that installs it, until a version is', async () => {
     const programs = await scratchFolder();
-    const bare = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner: await hostileRunner(), programs });
+    const bare = await agentServer({ modelUrl: 'http://127.0.0.1:9', runner: await hostileRunner(), programs });
     const { id } = await bare.session({ agentKey: 'bare' });
     const refused = await prompt(bare, id, 'plain');
     expect(refused).toMatchObject({ status: 409, json: { error: { code: 'AGENT_NOT_INSTALLED' } } });

@@ -8,7 +8,7 @@ import { PROTOCOL_VERSION } from '../../../src/protocol/runner-methods.ts';
 import { RedisStorage } from '../../../src/storage/redis/storage.ts';
 import { descendants } from '../../support/processes/processes.ts';
 import {
-  agentDaemon,
+  agentServer,
   eventsOf,
   hostileRunner,
   namedPrograms,
@@ -17,21 +17,21 @@ import {
   until,
 } from '../../support/servers/agent-server.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 /** Runners end and begin in their own time, however busy the machine is. */
 const patient = { timeout: 30_000 };
 const KEY_OF_A_USER = 'sk-ant-of-somebody-who-goes';
 let redis: RedisServer;
 let storage: RedisStorage;
-let daemon: Daemon;
+let server: TestServer;
 let runner: string;
 
 beforeAll(async () => {
   redis = await RedisServer.start();
   storage = await RedisStorage.open(redis.url, { prefix: 'workers' });
   runner = await hostileRunner();
-  daemon = await agentDaemon({
+  server = await agentServer({
     storage,
     runner,
     modelUrl: 'http://127.0.0.1:9',
@@ -42,13 +42,13 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await daemon[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
   await storage[Symbol.asyncDispose]();
   await redis[Symbol.asyncDispose]();
 });
 
 async function metric(name: string): Promise<number> {
-  const { text } = await daemon.call('GET /metrics');
+  const { text } = await server.call('GET /metrics');
   const line = text.split('\n').find((one) => one.startsWith(`${name} `));
   return Number(line?.slice(name.length + 1));
 }
@@ -78,15 +78,15 @@ async function everything(): Promise<string> {
 }
 
 test('a prompt beyond the ceiling waits until a runner is free, and metrics tell it', async () => {
-  const [one, other] = await Promise.all([daemon.session({ agentKey: 'one' }), daemon.session({ agentKey: 'other' })]);
-  const first = prompt(daemon, one.id, 'hang');
-  await until(daemon, one.id, ({ type }) => type === 'agent_session');
-  const second = prompt(daemon, other.id, 'plain');
+  const [one, other] = await Promise.all([server.session({ agentKey: 'one' }), server.session({ agentKey: 'other' })]);
+  const first = prompt(server, one.id, 'hang');
+  await until(server, one.id, ({ type }) => type === 'agent_session');
+  const second = prompt(server, other.id, 'plain');
   await expect.poll(() => metric('cella_agents_waiting'), patient).toBe(1);
   expect(await Promise.all(['live', 'busy', 'starting'].map((name) => metric(`cella_agents_${name}`)))).toEqual([
     1, 1, 0,
   ]);
-  await daemon.call(`POST /v1/sessions/${one.id}/stop`);
+  await server.call(`POST /v1/sessions/${one.id}/stop`);
   expect((await first).json.status).toBe('cancelled');
   expect((await second).json.status).toBe('completed');
   expect(await metric('cella_turns_total{status="completed"}')).toBe(1);
@@ -94,51 +94,51 @@ test('a prompt beyond the ceiling waits until a runner is free, and metrics tell
 });
 
 test('a turn is stopped while it waits for a runner, and while that starts, and nothing is left of it', async () => {
-  const [one, other] = await Promise.all([daemon.session({ agentKey: 'has' }), daemon.session({ agentKey: 'waits' })]);
-  const first = prompt(daemon, one.id, 'hang');
-  await until(daemon, one.id, ({ type }) => type === 'agent_session');
-  const second = prompt(daemon, other.id, 'plain');
+  const [one, other] = await Promise.all([server.session({ agentKey: 'has' }), server.session({ agentKey: 'waits' })]);
+  const first = prompt(server, one.id, 'hang');
+  await until(server, one.id, ({ type }) => type === 'agent_session');
+  const second = prompt(server, other.id, 'plain');
   await expect.poll(() => metric('cella_agents_waiting'), patient).toBe(1);
-  await daemon.call(`POST /v1/sessions/${other.id}/stop`);
+  await server.call(`POST /v1/sessions/${other.id}/stop`);
   expect((await second).json.status).toBe('cancelled');
   expect([await metric('cella_agents_waiting'), await metric('cella_agents_busy')]).toEqual([0, 1]);
-  await daemon.call(`POST /v1/sessions/${one.id}/stop`);
+  await server.call(`POST /v1/sessions/${one.id}/stop`);
   expect((await first).json.status).toBe('cancelled');
   // This one has no runner yet when it is told that its turn has come.
-  const third = prompt(daemon, other.id, 'hang');
-  await until(daemon, other.id, ({ type, ...event }) => type === 'turn_started' && Object(event).prompt === 'hang');
-  await daemon.call(`POST /v1/sessions/${other.id}/stop`);
+  const third = prompt(server, other.id, 'hang');
+  await until(server, other.id, ({ type, ...event }) => type === 'turn_started' && Object(event).prompt === 'hang');
+  await server.call(`POST /v1/sessions/${other.id}/stop`);
   expect((await third).json.status).toBe('cancelled');
   const numbers = () =>
     Promise.all(['starting', 'busy', 'waiting', 'live'].map((name) => metric(`cella_agents_${name}`)));
   await expect.poll(numbers, patient).toEqual([0, 0, 0, 0]);
-  const ended = (await eventsOf(daemon, other.id)).filter(({ type }) => type === 'turn_ended');
+  const ended = (await eventsOf(server, other.id)).filter(({ type }) => type === 'turn_ended');
   expect(ended).toMatchObject([{ status: 'cancelled' }, { status: 'cancelled' }]);
 });
 
 test('a runner with nothing to do is ended, and the next turn has another', async () => {
-  const { id } = await daemon.session({ agentKey: 'idle' });
-  await prompt(daemon, id, 'plain');
+  const { id } = await server.session({ agentKey: 'idle' });
+  await prompt(server, id, 'plain');
   const before = await started();
   await expect.poll(runners, patient).toEqual([]);
   await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
-  expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+  expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
   expect(await started()).toBeGreaterThan(before);
 });
 
 test('a runner that was started ahead is ended where no prompt comes', async () => {
-  const { id } = await daemon.session({ agentKey: 'ahead' });
+  const { id } = await server.session({ agentKey: 'ahead' });
   await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
   const before = await started();
-  expect((await daemon.call(`POST /v1/sessions/${id}/agents/claude/warm`)).json).toEqual({ warm: true });
+  expect((await server.call(`POST /v1/sessions/${id}/agents/claude/warm`)).json).toEqual({ warm: true });
   await expect.poll(started, patient).toBe(before + 1);
   await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
 });
 
 test('one that does not answer any more is ended and replaced ahead of the next turn, which tells why', async () => {
-  const { id } = await daemon.session({ agentKey: 'stopped' });
-  const hanging = prompt(daemon, id, 'hang');
-  await until(daemon, id, ({ type }) => type === 'agent_session');
+  const { id } = await server.session({ agentKey: 'stopped' });
+  const hanging = prompt(server, id, 'hang');
+  await until(server, id, ({ type }) => type === 'agent_session');
   const [failures, before] = await Promise.all([metric('cella_agent_failures_total'), started()]);
   const held = runners();
   for (const { pid } of held) process.kill(pid, 'SIGSTOP');
@@ -150,69 +150,69 @@ test('one that does not answer any more is ended and replaced ahead of the next 
   await expect.poll(started, patient).toBe(before + 1);
   const pids = new Set(held.map(({ pid }) => pid));
   expect(runners().filter(({ pid }) => pids.has(pid))).toEqual([]);
-  expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
-  expect((await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_notice')).toMatchObject([
+  expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
+  expect((await eventsOf(server, id)).filter(({ type }) => type === 'agent_notice')).toMatchObject([
     { text: expect.stringContaining('does not answer') },
   ]);
 });
 
 test('a turn of a user who is disabled is over, whatever it waits for', async () => {
-  const token = await daemon.user('leaver', 'member');
-  await setKey(daemon, KEY_OF_A_USER, token);
-  const { id } = await daemon.session({ agentKey: 'leaves' }, token);
-  const hanging = prompt(daemon, id, 'hang', { token });
-  await until(daemon, id, ({ type }) => type === 'agent_session');
-  await daemon.call('PATCH /v1/users/leaver', { body: { disabled: true } });
-  const events = await until(daemon, id, ({ type }) => type === 'turn_ended');
+  const token = await server.user('leaver', 'member');
+  await setKey(server, KEY_OF_A_USER, token);
+  const { id } = await server.session({ agentKey: 'leaves' }, token);
+  const hanging = prompt(server, id, 'hang', { token });
+  await until(server, id, ({ type }) => type === 'agent_session');
+  await server.call('PATCH /v1/users/leaver', { body: { disabled: true } });
+  const events = await until(server, id, ({ type }) => type === 'turn_ended');
   expect(events.at(-1)).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED' } });
   await hanging;
 });
 
 test('a runner that speaks another version of the protocol runs no turn and is ended, and one that speaks it follows', async () => {
-  const { id } = await daemon.session({ agentKey: 'version' });
+  const { id } = await server.session({ agentKey: 'version' });
   const file = join(runner, 'version');
   await writeFile(file, String(PROTOCOL_VERSION + 1));
-  const { json } = await prompt(daemon, id, 'plain');
+  const { json } = await prompt(server, id, 'plain');
   const message = expect.stringContaining(`speaks version ${PROTOCOL_VERSION + 1} of the protocol`);
   expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL', message } });
-  expect((await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_session')).toEqual([]);
+  expect((await eventsOf(server, id)).filter(({ type }) => type === 'agent_session')).toEqual([]);
   await expect.poll(runners, patient).toEqual([]);
   await rm(file);
-  expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+  expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
 });
 
 test('a session that is deleted leaves nothing of its turns, tokens, permissions and usage', async () => {
-  const { id } = await daemon.session({ agentKey: 'deleted' });
-  const turn = prompt(daemon, id, 'permit ls');
-  const asked = (await until(daemon, id, ({ type }) => type === 'permission_requested')).at(-1);
+  const { id } = await server.session({ agentKey: 'deleted' });
+  const turn = prompt(server, id, 'permit ls');
+  const asked = (await until(server, id, ({ type }) => type === 'permission_requested')).at(-1);
   if (asked?.type !== 'permission_requested') throw new Error('nothing was asked for');
   const body = { decision: 'allow', scope: 'session' };
-  await daemon.call(`POST /v1/sessions/${id}/permissions/${asked.id}`, { body });
+  await server.call(`POST /v1/sessions/${id}/permissions/${asked.id}`, { body });
   expect((await turn).json.status).toBe('completed');
   await storage.documents.put('model-usage', `session/${id}`, {});
   expect(await everything()).toContain(id);
-  expect((await daemon.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+  expect((await server.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
   const left = (await everything()).split('\n').filter((line) => line.includes(id));
   expect(left).toEqual([]);
 });
 
 test('a user who is deleted leaves no credential, rule, profile or usage', async () => {
-  const token = await daemon.user('goes', 'member');
-  await setKey(daemon, KEY_OF_A_USER, token);
+  const token = await server.user('goes', 'member');
+  await setKey(server, KEY_OF_A_USER, token);
   const rule = { tool: 'Bash', pattern: 'ls *' };
-  expect((await daemon.call('POST /v1/permission-rules', { body: rule, token })).status).toBeLessThan(300);
-  await daemon.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Be short.' }, token });
-  const { json } = await daemon.call<{ userId: string }>('GET /v1/me', { token });
+  expect((await server.call('POST /v1/permission-rules', { body: rule, token })).status).toBeLessThan(300);
+  await server.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Be short.' }, token });
+  const { json } = await server.call<{ userId: string }>('GET /v1/me', { token });
   expect(await everything()).toContain(`${json.userId}/anthropic`);
-  expect((await daemon.call('DELETE /v1/users/goes')).status).toBe(204);
+  expect((await server.call('DELETE /v1/users/goes')).status).toBe(204);
   expect((await everything()).split('\n').filter((line) => line.includes(json.userId))).toEqual([]);
 });
 
 test('a runner that tells nothing of its conversation keeps no turn from its end', async () => {
-  const { id } = await daemon.session({ agentKey: 'mute' });
-  expect((await prompt(daemon, id, 'tell nothing')).json).toMatchObject({
+  const { id } = await server.session({ agentKey: 'mute' });
+  expect((await prompt(server, id, 'tell nothing')).json).toMatchObject({
     status: 'completed',
     conversation: `talk-${id}`,
   });
-  expect((await daemon.call(`GET /v1/sessions/${id}/transcript`)).status).toBe(404);
+  expect((await server.call(`GET /v1/sessions/${id}/transcript`)).status).toBe(404);
 });

@@ -7,7 +7,7 @@ import type { SessionEvent } from '../../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../../src/protocol/turn.ts';
 import type { RunnerSettings } from '../../../src/server/runners/runner-spec.ts';
 import {
-  agentDaemon,
+  agentServer,
   decide,
   eventsOf,
   hostileRunner,
@@ -17,9 +17,9 @@ import {
   until,
 } from '../../support/servers/agent-server.ts';
 import { provide } from '../../support/servers/gateway.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let modelUrl: string;
 let runner: string;
 let programs: string;
@@ -31,7 +31,7 @@ beforeAll(async () => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': never ends\n\n');
   }));
   [runner, programs] = await Promise.all([hostileRunner(), namedPrograms()]);
-  daemon = await agentDaemon({
+  server = await agentServer({
     modelUrl,
     runner,
     programs,
@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 
 const session = async (more: Record<string, unknown> = {}) =>
-  (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
+  (await server.session({ agentKey: `x${++made}`, ...more })).id;
 /** For what leaves nothing behind, and looks for its own words alone: a runner the less is started. */
 let shared: Promise<string> | undefined;
 const sharedSession = () => {
@@ -51,18 +51,18 @@ const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => t
 
 test('a runner is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
   const metric = async (name: string) => {
-    const { text } = await daemon.call('GET /metrics');
+    const { text } = await server.call('GET /metrics');
     return Number(new RegExp(`^cella_agents_${name} (.*)$`, 'm').exec(text)?.[1]);
   };
   const warm = async (id: string, agent = 'claude') =>
-    (await daemon.call(`POST /v1/sessions/${id}/agents/${agent}/warm`)).json;
+    (await server.call(`POST /v1/sessions/${id}/agents/${agent}/warm`)).json;
   const [first, second, third, fourth] = await Promise.all([1, 2, 3, 4].map(() => session()));
   if (!first || !second || !third || !fourth) throw new Error('there are four');
   expect(await warm(first, 'nobody')).toMatchObject({ error: { code: 'AGENT_UNKNOWN' } });
   expect([await warm(first), await warm(first)]).toEqual([{ warm: true }, { warm: true }]);
   await expect.poll(() => metric('started_total'), { timeout: 30_000 }).toBe(1);
   expect([await metric('live'), await metric('busy')]).toEqual([1, 0]);
-  expect((await prompt(daemon, first, 'plain')).json.status).toBe('completed');
+  expect((await prompt(server, first, 'plain')).json.status).toBe('completed');
   expect(await metric('started_total')).toBe(1);
   // Whoever is to have it may come back: there is room for three.
   expect([await warm(second), await warm(third), await warm(fourth)]).toEqual([
@@ -70,7 +70,7 @@ test('a runner is started ahead of a prompt that is said to come, and takes nobo
     { warm: true },
     { warm: false },
   ]);
-  expect((await prompt(daemon, fourth, 'plain')).json.status).toBe('completed');
+  expect((await prompt(server, fourth, 'plain')).json.status).toBe('completed');
   expect(await metric('live')).toBe(3);
 });
 
@@ -82,44 +82,44 @@ describe('a runner that speaks for another', () => {
     ['token', 'token'],
   ])('by a forged %s is cut off, and nothing that it said is in any log', async (trick, what) => {
     const id = await session();
-    const { json } = await prompt(daemon, id, trick);
+    const { json } = await prompt(server, id, trick);
     expect(json).toMatchObject({
       status: 'failed',
       error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(what) },
     });
-    expect(JSON.stringify(await eventsOf(daemon, id))).not.toContain('forged');
-    const next = await prompt(daemon, id, 'plain');
+    expect(JSON.stringify(await eventsOf(server, id))).not.toContain('forged');
+    const next = await prompt(server, id, 'plain');
     expect(next.json).toMatchObject({ status: 'completed', text: 'Done.' });
-    const told = (await eventsOf(daemon, id)).find(({ type }) => type === 'agent_notice');
+    const told = (await eventsOf(server, id)).find(({ type }) => type === 'agent_notice');
     expect(told).toMatchObject({ text: expect.stringContaining('was restarted') });
   });
 
   test.each(['replay', 'again'])('under the token of a task that is over (%s) is cut off', async (trick) => {
     const id = await session();
-    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
-    const { json } = await prompt(daemon, id, trick);
+    expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
+    const { json } = await prompt(server, id, trick);
     expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL' } });
-    expect(JSON.stringify(await eventsOf(daemon, id))).not.toContain('forged');
+    expect(JSON.stringify(await eventsOf(server, id))).not.toContain('forged');
   });
 });
 
 test('a runner is kept for the one who has prompted, and never for another person in the same session', async () => {
   const id = await session({ shares: [{ role: 'member', right: 'use' }] });
-  const token = await daemon.user('guest', 'member');
-  await setKey(daemon, undefined, token);
-  const left = async (more = {}) => (await prompt(daemon, id, 'left', more)).json.text;
-  await prompt(daemon, id, 'plain');
+  const token = await server.user('guest', 'member');
+  await setKey(server, undefined, token);
+  const left = async (more = {}) => (await prompt(server, id, 'left', more)).json.text;
+  await prompt(server, id, 'plain');
   expect(await left()).toContain('was left');
   expect(await left({ token })).toBe('nothing was left');
-  await prompt(daemon, id, 'plain', { token });
+  await prompt(server, id, 'plain', { token });
   expect(await left()).toBe('nothing was left');
 });
 
 test('a runner is kept for one session: no other of the same person gets it, nor a fork, nor one that needs its place', async () => {
   const [one, other, third] = [await session(), await session(), await session()];
-  const left = async (id: string) => (await prompt(daemon, id, 'left')).json.text;
-  await prompt(daemon, one, 'plain');
-  const fork = await daemon.call<{ id: string }>(`POST /v1/sessions/${one}/fork`, { body: { agentKey: `x${++made}` } });
+  const left = async (id: string) => (await prompt(server, id, 'left')).json.text;
+  await prompt(server, one, 'plain');
+  const fork = await server.call<{ id: string }>(`POST /v1/sessions/${one}/fork`, { body: { agentKey: `x${++made}` } });
   expect(fork.status).toBe(201);
   expect(await left(other)).toBe('nothing was left');
   expect(await left(fork.json.id)).toBe('nothing was left');
@@ -131,8 +131,8 @@ test('a runner is kept for one session: no other of the same person gets it, nor
 
 test('what it listens to ends with the token of its turn: the session’s MCP server, and a model in mid-answer', async () => {
   const id = await session();
-  expect((await prompt(daemon, id, 'listen')).json).toMatchObject({ status: 'completed' });
-  const { json } = await prompt(daemon, id, 'heard', { timeoutMs: 40_000 });
+  expect((await prompt(server, id, 'listen')).json).toMatchObject({ status: 'completed' });
+  const { json } = await prompt(server, id, 'heard', { timeoutMs: 40_000 });
   expect(json).toMatchObject({ status: 'completed', text: 'mcp model' });
 });
 
@@ -147,7 +147,7 @@ describe('a runner that breaks the protocol', () => {
     ['verbose', 'is invalid'],
   ])('by %s is cut off with the reason, and another session goes on meanwhile', async (trick, reason) => {
     const [id, other] = await Promise.all([session(), session()]);
-    const [broken, well] = await Promise.all([prompt(daemon, id, trick), prompt(daemon, other, 'plain')]);
+    const [broken, well] = await Promise.all([prompt(server, id, trick), prompt(server, other, 'plain')]);
     expect(broken.json).toMatchObject({
       status: 'failed',
       error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(reason) },
@@ -158,14 +158,14 @@ describe('a runner that breaks the protocol', () => {
 
 describe('before a turn', () => {
   const withProfile = async (systemPrompt: string) => {
-    expect((await daemon.call(`PUT /v1/profiles/${systemPrompt}`, { body: { systemPrompt } })).status).toBe(200);
+    expect((await server.call(`PUT /v1/profiles/${systemPrompt}`, { body: { systemPrompt } })).status).toBe(200);
     return { profile: systemPrompt };
   };
 
   test('a runner is the only process: neither a profile nor a conversation that goes on starts another', async () => {
     const noting = await hostileRunner();
     await writeFile(join(noting, 'log'), '');
-    const own = await agentDaemon({ modelUrl, runner: noting, programs, agents: { runners: { idleMs: 0 } } });
+    const own = await agentServer({ modelUrl, runner: noting, programs, agents: { runners: { idleMs: 0 } } });
     const { id } = await own.session();
     await own.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Be short.', files: { 'a.txt': 'a' } } });
     const first = ['serve', 'setup_session without a conversation 1/1'];
@@ -179,24 +179,24 @@ describe('before a turn', () => {
     ['shapeless', 'is invalid'],
   ])('a runner that answers as a %s is cut off, and the next works', async (name, reason) => {
     const id = await session();
-    const { json } = await prompt(daemon, id, 'plain', await withProfile(name));
+    const { json } = await prompt(server, id, 'plain', await withProfile(name));
     const message = expect.stringContaining(reason);
     expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL', message } });
-    expect((await prompt(daemon, id, 'plain', await withProfile('honest'))).json.status).toBe('completed');
+    expect((await prompt(server, id, 'plain', await withProfile('honest'))).json.status).toBe('completed');
   });
 
   test('a runner that ends fails the turn with its exit code', async () => {
-    const { json } = await prompt(daemon, await session(), 'plain', await withProfile('exit'));
+    const { json } = await prompt(server, await session(), 'plain', await withProfile('exit'));
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 4') } });
   });
 
   test('a runner that does not answer is waited for until the turn is stopped, or the time to start is over', async () => {
     const [id, more] = [await session(), await withProfile('silent')];
-    const waiting = prompt(daemon, id, 'plain', more);
-    await until(daemon, id, ({ type }) => type === 'turn_started');
-    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    const waiting = prompt(server, id, 'plain', more);
+    await until(server, id, ({ type }) => type === 'turn_started');
+    await server.call(`POST /v1/sessions/${id}/stop`);
     expect((await waiting).json.status).toBe('cancelled');
-    const own = await agentDaemon({ modelUrl, runner, programs, agents: { runners: { startMs: 5000 } } });
+    const own = await agentServer({ modelUrl, runner, programs, agents: { runners: { startMs: 5000 } } });
     await own.call('PUT /v1/profiles/silent', { body: { systemPrompt: 'silent' } });
     const { json } = await prompt(own, (await own.session()).id, 'plain', more);
     const message = expect.stringContaining('setup_session was not answered within 5000 ms');
@@ -208,44 +208,44 @@ test.each(['endless', 'empty', 'shapeless'])(
   'a conversation that is %s is not kept, and its turn is what it was',
   async (how) => {
     const id = await session();
-    expect((await prompt(daemon, id, `tell ${how}`)).json.status).toBe('completed');
-    expect((await daemon.call(`GET /v1/sessions/${id}/transcript`)).status).toBe(404);
-    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
-    expect((await daemon.call(`GET /v1/sessions/${id}/transcript`)).json.text).toBe('said\nsaid\n');
+    expect((await prompt(server, id, `tell ${how}`)).json.status).toBe('completed');
+    expect((await server.call(`GET /v1/sessions/${id}/transcript`)).status).toBe(404);
+    expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
+    expect((await server.call(`GET /v1/sessions/${id}/transcript`)).json.text).toBe('said\nsaid\n');
   },
 );
 
 describe('a runner in trouble', () => {
   test('that is killed in mid-turn fails the turn with the signal: signal death counted as exit 0', async () => {
     const id = await session();
-    const { json } = await prompt(daemon, id, 'die');
+    const { json } = await prompt(server, id, 'die');
     expect(json).toMatchObject({
       status: 'failed',
       error: { code: 'RUNNER_FAILED', message: expect.stringContaining('SIGKILL') },
     });
-    const { json: next } = await prompt(daemon, id, 'plain');
+    const { json: next } = await prompt(server, id, 'plain');
     expect(next).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
   });
 
   test('that exits with a code fails the turn with the code: non-zero exits were ignored', async () => {
-    const { json } = await prompt(daemon, await session(), 'exit');
+    const { json } = await prompt(server, await session(), 'exit');
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 3') } });
   });
 
   test('that uses up the processor time of its session fails the turn with that, also where a child of it ran out of memory before, and the next one has another', async () => {
     const id = await session({ limits: { cpuSeconds: 1, memoryMb: 256 } });
-    const { json } = await prompt(daemon, id, 'spin');
+    const { json } = await prompt(server, id, 'spin');
     expect(json).toMatchObject({
       status: 'failed',
       error: { code: 'RUNNER_FAILED', message: expect.stringContaining('SIGXCPU') },
     });
-    expect(await eventsOf(daemon, id)).toContainEqual(expect.objectContaining({ text: 'a child: SIGKILL' }));
-    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+    expect(await eventsOf(server, id)).toContainEqual(expect.objectContaining({ text: 'a child: SIGKILL' }));
+    expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
   });
 
   test('that takes more memory than its session may have fails the turn with that as its cause, and the next one has another', async () => {
     const id = await session({ limits: { memoryMb: 256 } });
-    const { json } = await prompt(daemon, id, 'devour');
+    const { json } = await prompt(server, id, 'devour');
     expect(json).toMatchObject({
       status: 'failed',
       error: {
@@ -254,24 +254,24 @@ describe('a runner in trouble', () => {
         advice: expect.stringContaining('memoryMb'),
       },
     });
-    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+    expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
   });
 
   test('begins no more processes than its session may have, and its turn goes on', async () => {
-    const { json } = await prompt(daemon, await session({ limits: { processes: 40 } }), 'crowd');
+    const { json } = await prompt(server, await session({ limits: { processes: 40 } }), 'crowd');
     expect(json).toMatchObject({ status: 'completed', text: expect.stringMatching(/^EAGAIN after \d+$/) });
     expect(Number(json.text?.split(' ').at(-1))).toBeLessThan(40);
   });
 
-  test('has none of the server’s variables: the pool passed the daemon’s whole environment', async () => {
-    const { json } = await prompt(daemon, await sharedSession(), 'variables');
+  test('has none of the server’s variables: the pool passed the server’s whole environment', async () => {
+    const { json } = await prompt(server, await sharedSession(), 'variables');
     expect(json.text).toContain('HOME');
     expect(json.text).not.toContain('of the server alone');
     expect(json.text).not.toMatch(/CELLA_(?!ENVIRONMENT)/);
   });
 
   test('is given no key where keys stay behind the gateway', async () => {
-    const { json } = await prompt(daemon, await sharedSession(), 'key');
+    const { json } = await prompt(server, await sharedSession(), 'key');
     expect(json.text).toContain('FORBIDDEN');
   });
 });
@@ -279,90 +279,90 @@ describe('a runner in trouble', () => {
 describe('a turn', () => {
   test('is stopped while it runs, also by one that does not listen, and the next begins', async () => {
     const [id, deaf] = await Promise.all([session(), session()]);
-    const [hanging, unheard] = [prompt(daemon, id, 'hang'), prompt(daemon, deaf, 'deaf')];
-    for (const one of [id, deaf]) await until(daemon, one, ({ type }) => type === 'agent_session');
-    const stopped = await Promise.all([id, deaf].map((one) => daemon.call(`POST /v1/sessions/${one}/stop`)));
+    const [hanging, unheard] = [prompt(server, id, 'hang'), prompt(server, deaf, 'deaf')];
+    for (const one of [id, deaf]) await until(server, one, ({ type }) => type === 'agent_session');
+    const stopped = await Promise.all([id, deaf].map((one) => server.call(`POST /v1/sessions/${one}/stop`)));
     expect(stopped.map(({ json }) => (json.turns as string[]).length)).toEqual([1, 1]);
     expect((await hanging).json).toMatchObject({ status: 'cancelled' });
     expect((await unheard).json).toMatchObject({ status: 'cancelled' });
-    expect((await prompt(daemon, deaf, 'plain')).json.status).toBe('completed');
+    expect((await prompt(server, deaf, 'plain')).json.status).toBe('completed');
   });
 
   test('is stopped, and cancels what it waits for: stop refused while a permission was waiting', async () => {
     const id = await session();
-    const asking = prompt(daemon, id, 'permit rm -rf /');
-    const [asked] = (await until(daemon, id, ({ type }) => type === 'permission_requested')).slice(-1);
-    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    const asking = prompt(server, id, 'permit rm -rf /');
+    const [asked] = (await until(server, id, ({ type }) => type === 'permission_requested')).slice(-1);
+    await server.call(`POST /v1/sessions/${id}/stop`);
     expect((await asking).json).toMatchObject({ status: 'cancelled' });
-    const resolved = (await eventsOf(daemon, id)).find(({ type }) => type === 'permission_resolved');
+    const resolved = (await eventsOf(server, id)).find(({ type }) => type === 'permission_resolved');
     expect(resolved).toMatchObject({ outcome: 'cancelled', id: asked && 'id' in asked ? asked.id : '' });
   });
 
   test('gets the decision of the person who is authenticated', async () => {
     const id = await session();
-    const asking = prompt(daemon, id, 'permit ls');
-    await decide(daemon, id, { decision: 'deny', reason: 'not today' });
+    const asking = prompt(server, id, 'permit ls');
+    await decide(server, id, { decision: 'deny', reason: 'not today' });
     expect((await asking).json.text).toContain('not today');
-    const resolved = (await eventsOf(daemon, id)).find(({ type }) => type === 'permission_resolved');
+    const resolved = (await eventsOf(server, id)).find(({ type }) => type === 'permission_resolved');
     expect(resolved).toMatchObject({ outcome: 'denied', by: 'local' });
   });
 
   test('is told that nobody decided in time, a late decision that it is late, and it may ask again', async () => {
     const id = await session({ permissionTimeoutMs: 200 });
-    expect((await prompt(daemon, id, 'permit ls')).json.text).toContain('"timed_out"');
-    const events = await eventsOf(daemon, id);
+    expect((await prompt(server, id, 'permit ls')).json.text).toContain('"timed_out"');
+    const events = await eventsOf(server, id);
     const [asked] = events.filter(({ type }) => type === 'permission_requested');
     expect(events.filter(({ type }) => type === 'permission_resolved')).toMatchObject([{ outcome: 'timed_out' }]);
     const late = `POST /v1/sessions/${id}/permissions/${asked && 'id' in asked ? asked.id : ''}`;
-    expect(await daemon.call(late, { body: { decision: 'allow' } })).toMatchObject({
+    expect(await server.call(late, { body: { decision: 'allow' } })).toMatchObject({
       status: 409,
       json: { error: { code: 'ALREADY_RESOLVED', details: { outcome: 'timed_out' } } },
     });
-    await daemon.call(`PATCH /v1/sessions/${id}`, { body: { permissionTimeoutMs: 0 } });
-    const again = prompt(daemon, id, 'permit ls');
-    await decide(daemon, id, { decision: 'allow' }, { after: events.length });
+    await server.call(`PATCH /v1/sessions/${id}`, { body: { permissionTimeoutMs: 0 } });
+    const again = prompt(server, id, 'permit ls');
+    await decide(server, id, { decision: 'allow' }, { after: events.length });
     expect((await again).json.text).toContain('"allowed"');
   });
 
   test('waits for the one before it, is refused by choice, and is taken back while it waits', async () => {
     const id = await session();
-    const first = prompt(daemon, id, 'hang');
-    await until(daemon, id, ({ type }) => type === 'agent_session');
-    const { json: queued } = await prompt(daemon, id, 'plain', { wait: false });
+    const first = prompt(server, id, 'hang');
+    await until(server, id, ({ type }) => type === 'agent_session');
+    const { json: queued } = await prompt(server, id, 'plain', { wait: false });
     expect(queued).toMatchObject({ status: 'queued' });
-    const refused = await prompt(daemon, id, 'plain', { onBusy: 'refuse' });
+    const refused = await prompt(server, id, 'plain', { onBusy: 'refuse' });
     expect(refused).toMatchObject({ status: 409, json: { error: { code: 'TURN_RUNNING' } } });
-    const third = prompt(daemon, id, 'plain');
-    const { json } = await daemon.call(`POST /v1/sessions/${id}/stop`, { body: { turn: queued.id } });
+    const third = prompt(server, id, 'plain');
+    const { json } = await server.call(`POST /v1/sessions/${id}/stop`, { body: { turn: queued.id } });
     expect(json.turns).toEqual([queued.id]);
-    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    await server.call(`POST /v1/sessions/${id}/stop`);
     expect((await first).json.status).toBe('cancelled');
     expect((await third).json.status).toBe('completed');
-    const { json: list } = await daemon.call<{ turns: TurnInfo[] }>(`GET /v1/sessions/${id}/turns`);
+    const { json: list } = await server.call<{ turns: TurnInfo[] }>(`GET /v1/sessions/${id}/turns`);
     expect(list.turns.map(({ status }) => status)).toEqual(['completed', 'cancelled', 'cancelled']);
   });
 
   test('ends when its time is over', async () => {
-    const { json } = await prompt(daemon, await session(), 'hang', { timeoutMs: 300 });
+    const { json } = await prompt(server, await session(), 'hang', { timeoutMs: 300 });
     expect(json).toMatchObject({ status: 'timed_out' });
   });
 
   test('runs once, however often it is asked for with the same Idempotency-Key', async () => {
     const id = await session();
     const headers = { 'idempotency-key': 'once' };
-    const both = await Promise.all([1, 2].map(() => prompt(daemon, id, 'plain', { headers })));
-    const later = await prompt(daemon, id, 'plain', { headers });
+    const both = await Promise.all([1, 2].map(() => prompt(server, id, 'plain', { headers })));
+    const later = await prompt(server, id, 'plain', { headers });
     expect(new Set([...both, later].map(({ json }) => json.id)).size).toBe(1);
     expect(later.json.replayed).toBe(true);
     for (const [text, more] of [['count x'], ['plain', { tools: ['Read'] }]] as const) {
-      expect(await prompt(daemon, id, text, { headers, ...more })).toMatchObject({ status: 409 });
+      expect(await prompt(server, id, text, { headers, ...more })).toMatchObject({ status: 409 });
     }
-    expect(ended(await eventsOf(daemon, id))).toHaveLength(1);
+    expect(ended(await eventsOf(server, id))).toHaveLength(1);
   });
 
   test('streams its own events by Accept, to its end', async () => {
     const id = await session();
-    const response = await daemon.fetch(`POST /v1/sessions/${id}/prompt`, {
+    const response = await server.fetch(`POST /v1/sessions/${id}/prompt`, {
       body: { prompt: 'plain' },
       headers: { accept: 'application/x-ndjson' },
     });
@@ -376,24 +376,24 @@ describe('a turn', () => {
   test('takes a prompt of 1 MB, and tells the log its beginning and where the rest is', async () => {
     const id = await session();
     const words = 'é'.repeat(524_288);
-    expect((await prompt(daemon, id, `count ${words}`)).json).toMatchObject({ status: 'completed', text: '524288' });
-    const started = (await eventsOf(daemon, id)).find(({ type }) => type === 'turn_started');
+    expect((await prompt(server, id, `count ${words}`)).json).toMatchObject({ status: 'completed', text: '524288' });
+    const started = (await eventsOf(server, id)).find(({ type }) => type === 'turn_started');
     if (started?.type !== 'turn_started' || !started.file) throw new Error('it is not in a file');
     expect(started.prompt.length).toBeLessThan(10_000);
-    const { text } = await daemon.call(`GET /v1/sessions/${id}/outputs/${started.file.file}`);
+    const { text } = await server.call(`GET /v1/sessions/${id}/outputs/${started.file.file}`);
     expect(JSON.parse(text).prompt).toBe(`count ${words}`);
   });
 
   test('tells long texts in pieces and in files, as outputs are', async () => {
     const id = await session();
-    await prompt(daemon, id, 'large');
-    const events = await eventsOf(daemon, id);
+    await prompt(server, id, 'large');
+    const events = await eventsOf(server, id);
     const deltas = events.flatMap((event) => (event.type === 'item_delta' ? [event.text] : []));
     expect(deltas.length).toBeGreaterThan(1);
     expect(deltas.join('')).toHaveLength(700_000);
     const item = events.find(({ type }) => type === 'item_completed');
     if (item?.type !== 'item_completed' || !item.file) throw new Error('it is not in a file');
-    expect(JSON.parse((await daemon.call(`GET /v1/sessions/${id}/outputs/${item.file.file}`)).text).text).toHaveLength(
+    expect(JSON.parse((await server.call(`GET /v1/sessions/${id}/outputs/${item.file.file}`)).text).text).toHaveLength(
       700_000,
     );
     for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(262_144);
@@ -401,8 +401,8 @@ describe('a turn', () => {
 
   test('keeps in its log, as it came, what has no words there', async () => {
     const id = await sharedSession();
-    expect((await prompt(daemon, id, 'raw')).json.status).toBe('completed');
-    const kept = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_raw');
+    expect((await prompt(server, id, 'raw')).json.status).toBe('completed');
+    const kept = (await eventsOf(server, id)).filter(({ type }) => type === 'agent_raw');
     expect(kept).toMatchObject([{ agent: 'claude', native: { type: 'teleported', to: ['mars'] } }]);
   });
 
@@ -410,56 +410,56 @@ describe('a turn', () => {
     'says a name as it is: %j',
     async (name) => {
       const id = await sharedSession();
-      expect((await prompt(daemon, id, `name ${name}`)).json.status).toBe('completed');
-      expect(await eventsOf(daemon, id)).toContainEqual(expect.objectContaining({ tool: name, output: name }));
+      expect((await prompt(server, id, `name ${name}`)).json.status).toBe('completed');
+      expect(await eventsOf(server, id)).toContainEqual(expect.objectContaining({ tool: name, output: name }));
     },
   );
 });
 
 test('transcripts are kept by revision, and a session that is deleted leaves nothing of its turns', async () => {
   const id = await session();
-  await prompt(daemon, id, 'plain');
-  await prompt(daemon, id, 'plain');
-  const { json } = await daemon.call(`GET /v1/sessions/${id}/transcript`);
+  await prompt(server, id, 'plain');
+  await prompt(server, id, 'plain');
+  const { json } = await server.call(`GET /v1/sessions/${id}/transcript`);
   expect(json).toMatchObject({ agent: 'claude', conversation: `talk-${id}`, revision: 2, text: 'said\nsaid\n' });
-  await daemon.call(`DELETE /v1/sessions/${id}`);
-  expect((await daemon.call(`GET /v1/sessions/${id}/turns`)).status).toBe(404);
+  await server.call(`DELETE /v1/sessions/${id}`);
+  expect((await server.call(`GET /v1/sessions/${id}/turns`)).status).toBe(404);
 });
 
 test('profiles are each user’s own, checked, and named in a prompt', async () => {
   const profile = { systemPrompt: 'Be short.', rules: { tone: 'kind' } };
-  expect((await daemon.call('PUT /v1/profiles/mine', { body: profile })).json).toMatchObject({ name: 'mine', profile });
-  expect((await daemon.call('PUT /v1/profiles/mine', { body: { rules: { 'a/b': '' } } })).status).toBe(400);
-  const other = await daemon.user('other', 'member');
-  expect((await daemon.call('GET /v1/profiles/mine', { token: other })).status).toBe(404);
-  const { json: own } = await daemon.call<{ profiles: { name: string }[] }>('GET /v1/profiles');
+  expect((await server.call('PUT /v1/profiles/mine', { body: profile })).json).toMatchObject({ name: 'mine', profile });
+  expect((await server.call('PUT /v1/profiles/mine', { body: { rules: { 'a/b': '' } } })).status).toBe(400);
+  const other = await server.user('other', 'member');
+  expect((await server.call('GET /v1/profiles/mine', { token: other })).status).toBe(404);
+  const { json: own } = await server.call<{ profiles: { name: string }[] }>('GET /v1/profiles');
   expect(own.profiles.filter(({ name }) => name === 'mine')).toHaveLength(1);
-  expect((await daemon.call('GET /v1/profiles', { token: other })).json.profiles).toEqual([]);
+  expect((await server.call('GET /v1/profiles', { token: other })).json.profiles).toEqual([]);
   const id = await session();
-  expect((await prompt(daemon, id, 'plain', { profile: 'mine' })).json).toMatchObject({
+  expect((await prompt(server, id, 'plain', { profile: 'mine' })).json).toMatchObject({
     status: 'completed',
     profile: 'mine',
   });
-  expect((await prompt(daemon, id, 'plain', { profile: 'none' })).status).toBe(404);
-  expect((await daemon.call('DELETE /v1/profiles/mine')).status).toBe(204);
+  expect((await prompt(server, id, 'plain', { profile: 'none' })).status).toBe(404);
+  expect((await server.call('DELETE /v1/profiles/mine')).status).toBe(204);
 });
 
 test('an agent that may do everything needs an isolated place, and in-process sessions have none', async () => {
   const open = await session({ sandbox: 'off' });
-  expect((await prompt(daemon, open, 'plain', { mode: 'bypass' })).json).toMatchObject({
+  expect((await prompt(server, open, 'plain', { mode: 'bypass' })).json).toMatchObject({
     status: 'failed',
     error: { code: 'BYPASS_REFUSED' },
   });
-  expect((await prompt(daemon, open, 'plain')).json.status).toBe('completed');
+  expect((await prompt(server, open, 'plain')).json.status).toBe('completed');
   const inside = await session({ executor: 'in-process' });
-  expect((await prompt(daemon, inside, 'plain')).json).toMatchObject({
+  expect((await prompt(server, inside, 'plain')).json).toMatchObject({
     status: 'failed',
     error: { code: 'CAPABILITY_MISSING' },
   });
 });
 
 test('the OpenAPI document lists the routes', async () => {
-  const { json } = await daemon.call<{ paths: Record<string, unknown> }>('GET /openapi.json');
+  const { json } = await server.call<{ paths: Record<string, unknown> }>('GET /openapi.json');
   for (const path of ['prompt', 'stop', 'transcript', 'usage', 'turns', 'permissions']) {
     expect(json.paths).toHaveProperty([`/v1/sessions/{id}/${path}`]);
   }
@@ -468,7 +468,7 @@ test('the OpenAPI document lists the routes', async () => {
 
 describe('the token of a turn', () => {
   const served = async (runners: Partial<RunnerSettings>) => {
-    const limited = await agentDaemon({ modelUrl, runner, programs, agents: { runners } });
+    const limited = await agentServer({ modelUrl, runner, programs, agents: { runners } });
     const { id } = await limited.session();
     return (text: string) => prompt(limited, id, text);
   };

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type ClientSession, connect } from '../../../src/client/index.ts';
 import { collect, resultOf, scratchFolder } from '../../support/kernels/session.ts';
-import { connectTo, sharedDaemon } from '../../support/servers/client.ts';
+import { connectTo, sharedServer } from '../../support/servers/client.ts';
 import { CuttingProxy } from '../../support/servers/cutting-proxy.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 type Facts = Parameters<ClientSession['artifacts']['save']>[2];
 
@@ -16,9 +16,9 @@ const agentKey = () => `faults ${made++}`;
 
 /** A session behind a connection that can be cut. */
 async function throughProxy() {
-  const daemon = await sharedDaemon();
-  const proxy = await CuttingProxy.to(daemon.url);
-  const client = await connect({ url: proxy.url, token: daemon.token });
+  const server = await sharedServer();
+  const proxy = await CuttingProxy.to(server.url);
+  const client = await connect({ url: proxy.url, token: server.token });
   return { proxy, session: await client.open({ agentKey: agentKey() }) };
 }
 
@@ -111,7 +111,7 @@ runs`;
 describe('a server that is started again', () => {
   it('tells who waits that the code is lost, and the session goes on', async () => {
     const dataDir = await scratchFolder();
-    const before = await Daemon.start({ dataDir, graceMs: 0 });
+    const before = await TestServer.start({ dataDir, graceMs: 0 });
     await using proxy = await CuttingProxy.to(before.url);
     const client = await connect({ url: proxy.url, token: before.token });
     const session = await client.open({ agentKey: 'restarted' });
@@ -126,7 +126,7 @@ describe('a server that is started again', () => {
     );
     await ready.promise;
     await before[Symbol.asyncDispose]();
-    const after = await Daemon.start({ dataDir });
+    const after = await TestServer.start({ dataDir });
     proxy.target = new URL(after.url);
     // In good order it is interrupted and told so; where that was not to be done in time, it is lost.
     expect(['interrupted', 'EXECUTION_LOST']).toContain(await outcome);
@@ -134,12 +134,12 @@ describe('a server that is started again', () => {
   });
 
   it('is waited for as long as was said, and then given up', async () => {
-    const daemon = await Daemon.start({ graceMs: 0 });
-    const client = await connect({ url: daemon.url, token: daemon.token, resumeMs: 200 });
+    const server = await TestServer.start({ graceMs: 0 });
+    const client = await connect({ url: server.url, token: server.token, resumeMs: 200 });
     const session = await client.open();
     const events = session.stream('print("ready", flush=True)\nwhile True: pass')[Symbol.asyncIterator]();
     expect((await events.next()).value).toMatchObject({ type: 'stdout' });
-    await daemon[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
     const rest = (async () => {
       while (true) {
         const { value, done } = await events.next();
@@ -157,14 +157,14 @@ describe('a server that is started again', () => {
 
 describe('who may', () => {
   it('is told by the server’s codes', async () => {
-    const daemon = await sharedDaemon();
-    await expect(connect({ url: daemon.url, token: `${daemon.token}x` })).rejects.toMatchObject({
+    const server = await sharedServer();
+    await expect(connect({ url: server.url, token: `${server.token}x` })).rejects.toMatchObject({
       code: 'UNAUTHENTICATED',
     });
-    await expect(connect({ url: daemon.url })).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
-    const admin = await connectTo(daemon, 'url');
+    await expect(connect({ url: server.url })).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+    const admin = await connectTo(server, 'url');
     const { id } = await admin.sessions.create({ agentKey: agentKey() });
-    const other = await connect({ url: daemon.url, token: await daemon.user('ann', 'member') });
+    const other = await connect({ url: server.url, token: await server.user('ann', 'member') });
     expect(other.me).toMatchObject({ userName: 'ann', role: 'member' });
     await expect(other.session(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     await expect(other.sessions.delete(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
@@ -174,13 +174,13 @@ describe('who may', () => {
   });
 
   it('ends with the token, in the middle of following', async () => {
-    const daemon = await sharedDaemon();
-    const client = await connect({ url: daemon.url, token: await daemon.user('ben', 'member'), resumeMs: 1000 });
+    const server = await sharedServer();
+    const client = await connect({ url: server.url, token: await server.user('ben', 'member'), resumeMs: 1000 });
     const session = await client.open({ agentKey: 'followed' });
     const events = session.events()[Symbol.asyncIterator]();
     expect((await events.next()).value).toMatchObject({ seq: 1 });
-    const { tokens } = (await daemon.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=ben')).json;
-    for (const { id } of tokens) await daemon.call(`DELETE /v1/tokens/${id}`);
+    const { tokens } = (await server.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=ben')).json;
+    for (const { id } of tokens) await server.call(`DELETE /v1/tokens/${id}`);
     await expect(session.run('1')).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
     await events.return?.();
   });
@@ -188,9 +188,9 @@ describe('who may', () => {
 
 describe('nobody', () => {
   it('answers with SERVER_UNREACHABLE, at an address and at a socket', async () => {
-    const daemon = await Daemon.start();
-    const { url, token } = daemon;
-    await daemon[Symbol.asyncDispose]();
+    const server = await TestServer.start();
+    const { url, token } = server;
+    await server[Symbol.asyncDispose]();
     await expect(connect({ url, token })).rejects.toMatchObject({ code: 'SERVER_UNREACHABLE' });
     const socket = join(await scratchFolder(), 'daemon.sock');
     await expect(connect({ socket })).rejects.toMatchObject({ code: 'SERVER_UNREACHABLE' });
@@ -200,7 +200,7 @@ describe('nobody', () => {
 
 describe.each(['url', 'socket'] as const)('by %s', (way) => {
   it('has sessions that are made, found, changed and deleted', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     const labels = { suite: `sessions ${way}` };
     const first = await client.sessions.create({ agentKey: agentKey(), labels });
     const second = await client.sessions.create({ agentKey: agentKey(), labels });
@@ -217,7 +217,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('has the state of a session: checkpoints, forks, history, saving', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey(), undo: 4 });
     await session.run('x = 1');
     const made = await session.checkpoint({ name: 'one' });
@@ -244,7 +244,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('has the files of a session', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     await using session = await client.open({ agentKey: agentKey() });
     await session.files.makeFolder('empty/inner');
     expect(await session.files.list('empty')).toMatchObject({ files: [{ name: 'inner', kind: 'folder' }], cut: false });
@@ -262,7 +262,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('has the namespaces of a session, with artifacts of any size', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     await using session = await client.open({ agentKey: agentKey() });
     async function* megabytes() {
       for (let n = 0; n < 8; n++) yield new Uint8Array(1_000_000).fill(n);
@@ -306,7 +306,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('gives output that went to a file as it comes, and large values', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     await using session = await client.open({ agentKey: agentKey() });
     const code = 'for n in range(2000): print("x" * 9_999)\nb"y" * 3_000_000';
     const events = await collect(session.stream(code));
@@ -319,7 +319,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('ends who follows a session that is deleted', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey() });
     await session.run('1');
     const types: string[] = [];
@@ -332,12 +332,12 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('leaves no interrupt in the audit log where a reader leaves with the result', async () => {
-    const daemon = await sharedDaemon();
-    const client = await connect({ url: daemon.url, token: daemon.token });
+    const server = await sharedServer();
+    const client = await connect({ url: server.url, token: server.token });
     const session = await client.open({ agentKey: agentKey() });
     for await (const { type } of session.stream('1 + 1')) if (type === 'result') break;
     await session.close();
-    const { json } = await daemon.call<{ entries: { action: string }[] }>(
+    const { json } = await server.call<{ entries: { action: string }[] }>(
       `GET /v1/audit?session=${session.id}&limit=1000`,
     );
     const actions = json.entries.map(({ action }) => action);
@@ -346,7 +346,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('leaves nothing with a signal that many executions share', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey() });
     const { signal } = new AbortController();
     await Promise.all(['1', '2', '3'].map((code) => session.run(code, { signal })));
@@ -354,7 +354,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
   });
 
   it('is closed here alone', async () => {
-    const client = await connectTo(await sharedDaemon(), way);
+    const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey() });
     await session.run('x = 1');
     await session.close();

@@ -5,7 +5,7 @@ import { createContext, runInContext } from 'node:vm';
 import { rolldown } from 'rolldown';
 import { expect, it } from 'vitest';
 import type * as api from '../../../src/client/index.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 /** What every browser has. */
 const page = {
@@ -27,9 +27,9 @@ async function loadInPage(): Promise<typeof api> {
 }
 
 it('works in a page, with a token: values, streams, input, artifacts, and the events of others', async () => {
-  await using daemon = await Daemon.start();
+  await using server = await TestServer.start();
   const { connect, CellaError } = await loadInPage();
-  const client = await connect({ url: daemon.url, token: daemon.token });
+  const client = await connect({ url: server.url, token: server.token });
   const session = await client.open({ agentKey: 'page' });
   expect((await session.run('[2 ** 70, b"\\xff", float("inf")]')).value).toEqual([
     2n ** 70n,

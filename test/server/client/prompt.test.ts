@@ -5,7 +5,7 @@ import type { ClientSession } from '../../../src/client/client-session.ts';
 import type { Conversation } from '../../../src/protocol/conversation.ts';
 import type { RunTurn } from '../../../src/server/turns/session-turns.ts';
 import { connectTo } from '../../support/servers/client.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const scripted: RunTurn = async ({ prompt, id: turn, emit, permit, signal }) => {
   await emit({ type: 'item_completed', turn, item: 'a', kind: 'message', status: 'completed', text: prompt });
@@ -17,13 +17,13 @@ const scripted: RunTurn = async ({ prompt, id: turn, emit, permit, signal }) => 
   return { status: 'completed' };
 };
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
-  daemon = await Daemon.start({ agents: { run: scripted }, hosting: { retention: { maxBytes: 100_000 } } });
+  server = await TestServer.start({ agents: { run: scripted }, hosting: { retention: { maxBytes: 100_000 } } });
 });
 
 let made = 0;
-const open = async () => await (await connectTo(daemon, 'url')).open({ agentKey: `prompt ${made++}` });
+const open = async () => await (await connectTo(server, 'url')).open({ agentKey: `prompt ${made++}` });
 
 /** The turn that runs waits for it. */
 async function allowWhenAsked(session: ClientSession): Promise<void> {
@@ -107,7 +107,7 @@ describe('session.prompt', () => {
     }
     await turn.turn;
     expect(seen).toContain('waiting');
-    const { text } = await daemon.call(`GET /v1/sessions/${session.id}/conversation`);
+    const { text } = await server.call(`GET /v1/sessions/${session.id}/conversation`);
     expect(JSON.parse(text)).toEqual(live);
     expect(live?.state).toMatchObject({
       turns: [

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { connect } from '../../../src/client/index.ts';
 import { Cella, type Started } from '../../support/cli/command.ts';
 import { CuttingProxy } from '../../support/servers/cutting-proxy.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..', '..');
@@ -18,12 +18,12 @@ describe('docs/library.md', () => {
     const text = readFileSync(join(root, 'docs', 'library.md'), 'utf8');
     const programs = [...text.matchAll(/```ts\n((?:(?!```)[\s\S])*)```\s+```text\n([\s\S]*?)```/g)];
     const [, code = '', output = ''] = programs.find(([, code]) => code?.includes("'cella/client'")) ?? [];
-    await using daemon = await Daemon.start();
+    await using server = await TestServer.start();
     // Inside the package, so that `cella/client` is found as a user's program finds it.
     const folder = mkdtempSync(join(root, 'dist', 'client-page-'));
     try {
       writeFileSync(join(folder, 'page.ts'), code);
-      const env = { ...process.env, CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
+      const env = { ...process.env, CELLA_URL: server.url, CELLA_TOKEN: server.token };
       expect((await run(process.execPath, [join(folder, 'page.ts')], { env })).stdout).toBe(output);
     } finally {
       rmSync(folder, { recursive: true, force: true });

@@ -2,25 +2,25 @@
 
 import { createHash } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let id: string;
 let at: string;
 beforeAll(async () => {
-  daemon = await Daemon.start();
-  ({ id } = await daemon.session({ agentKey: 'files' }));
+  server = await TestServer.start();
+  ({ id } = await server.session({ agentKey: 'files' }));
   at = `/v1/sessions/${id}`;
 });
 
 const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;
 
 async function put(path: string, body: string | ReadableStream): Promise<Response> {
-  const url = new URL(path, daemon.url);
+  const url = new URL(path, server.url);
   return await fetch(url, {
     method: 'PUT',
     body,
-    headers: { authorization: `Bearer ${daemon.token}` },
+    headers: { authorization: `Bearer ${server.token}` },
     duplex: 'half',
   } as RequestInit);
 }
@@ -28,43 +28,43 @@ async function put(path: string, body: string | ReadableStream): Promise<Respons
 describe('files', () => {
   it('cross in both directions, with the code of the session', async () => {
     expect((await put(`${at}/files/content?path=in/data.txt`, 'from outside')).status).toBe(200);
-    expect(await daemon.run(id, 'open("in/data.txt").read()')).toMatchObject({ value: 'from outside' });
-    expect(await daemon.run(id, 'open("in/data.txt", "a").write("!")')).toMatchObject({ status: 'ok' });
-    await daemon.run(id, 'open("out.bin", "wb").write(bytes(range(256)))');
-    const bytes = await (await daemon.fetch(`GET ${at}/files/content?path=out.bin`)).arrayBuffer();
+    expect(await server.run(id, 'open("in/data.txt").read()')).toMatchObject({ value: 'from outside' });
+    expect(await server.run(id, 'open("in/data.txt", "a").write("!")')).toMatchObject({ status: 'ok' });
+    await server.run(id, 'open("out.bin", "wb").write(bytes(range(256)))');
+    const bytes = await (await server.fetch(`GET ${at}/files/content?path=out.bin`)).arrayBuffer();
     expect([...new Uint8Array(bytes)]).toEqual(Array.from({ length: 256 }, (_, byte) => byte));
-    const { json } = await daemon.call<{ files: unknown[] }>(`GET ${at}/files`);
+    const { json } = await server.call<{ files: unknown[] }>(`GET ${at}/files`);
     expect(json.files).toMatchObject([
       { name: 'in', kind: 'folder' },
       { name: 'out.bin', kind: 'file', size: 256 },
     ]);
     const moved = { from: 'out.bin', to: 'kept/out.bin' };
-    expect((await daemon.call(`POST ${at}/files/move`, { body: moved })).status).toBe(200);
-    expect((await daemon.call(`DELETE ${at}/files?path=kept&recursive=true`)).status).toBe(204);
-    expect((await daemon.call(`GET ${at}/files/content?path=kept/out.bin`)).status).toBe(404);
+    expect((await server.call(`POST ${at}/files/move`, { body: moved })).status).toBe(200);
+    expect((await server.call(`DELETE ${at}/files?path=kept&recursive=true`)).status).toBe(204);
+    expect((await server.call(`GET ${at}/files/content?path=kept/out.bin`)).status).toBe(404);
   });
 
   it('have folders that are made with those on the way, for the code to use, and that keep what they hold', async () => {
-    const make = (path: string) => daemon.call(`POST ${at}/files/folders`, { body: { path } });
+    const make = (path: string) => server.call(`POST ${at}/files/folders`, { body: { path } });
     expect((await make('made/for/code')).status).toBe(204);
-    const { json } = await daemon.call<{ files: unknown[] }>(`GET ${at}/files?path=made/for`);
+    const { json } = await server.call<{ files: unknown[] }>(`GET ${at}/files?path=made/for`);
     expect(json.files).toMatchObject([{ name: 'code', kind: 'folder' }]);
-    expect(await daemon.run(id, 'open("made/for/code/a", "w").write("kept")')).toMatchObject({ status: 'ok' });
+    expect(await server.run(id, 'open("made/for/code/a", "w").write("kept")')).toMatchObject({ status: 'ok' });
     expect((await make('made/for')).status).toBe(204);
-    expect(await daemon.run(id, 'open("made/for/code/a").read()')).toMatchObject({ value: 'kept' });
-    await daemon.run(id, 'import os; os.symlink("made", "link"); os.symlink("/tmp", "tmp")');
+    expect(await server.run(id, 'open("made/for/code/a").read()')).toMatchObject({ value: 'kept' });
+    await server.run(id, 'import os; os.symlink("made", "link"); os.symlink("/tmp", "tmp")');
     // A link that stays inside leads on, as for the code.
     expect((await make('link/for/code')).status).toBe(204);
     for (const path of ['made/for/code/a', 'made/for/code/a/b', 'tmp/x', '../x', '/tmp/x', 'a/../../x']) {
       const { status, json } = await make(path);
       expect.soft({ path, status, code: codeOf(json) }).toEqual({ path, status: 400, code: 'INVALID_REQUEST' });
     }
-    expect(await daemon.run(id, 'os.listdir("made")')).toMatchObject({ value: ['for'] });
-    const { json: audit } = await daemon.call<{ entries: object[] }>(`GET /v1/audit?session=${id}&limit=1000`);
+    expect(await server.run(id, 'os.listdir("made")')).toMatchObject({ value: ['for'] });
+    const { json: audit } = await server.call<{ entries: object[] }>(`GET /v1/audit?session=${id}&limit=1000`);
     expect(audit.entries).toContainEqual(
       expect.objectContaining({ action: 'file.make-folder', target: 'made/for/code', outcome: 'ok' }),
     );
-    for (const path of ['made', 'link', 'tmp']) await daemon.call(`DELETE ${at}/files?path=${path}&recursive=true`);
+    for (const path of ['made', 'link', 'tmp']) await server.call(`DELETE ${at}/files?path=${path}&recursive=true`);
   });
 
   it('may have any size, in bounded memory', async () => {
@@ -81,7 +81,7 @@ describe('files', () => {
       },
     });
     expect((await put(`${at}/files/content?path=large`, body)).status).toBe(200);
-    const response = await daemon.fetch(`GET ${at}/files/content?path=large`);
+    const response = await server.fetch(`GET ${at}/files/content?path=large`);
     expect(response.headers.get('content-length')).toBe(String(count * chunk.length));
     const back = createHash('sha256');
     for await (const part of response.body ?? []) back.update(part);
@@ -90,29 +90,29 @@ describe('files', () => {
   });
 
   it('stay in the workspace, whatever the code links or a client names', async () => {
-    await daemon.run(id, 'import os; os.symlink("/etc", "etc"); os.symlink("/etc/hostname", "name")');
+    await server.run(id, 'import os; os.symlink("/etc", "etc"); os.symlink("/etc/hostname", "name")');
     for (const path of ['../x', '/etc/hostname', 'etc/hostname', 'name', 'a/../../x', '..%2F..%2Fx', 'x%00y']) {
-      const read = await daemon.call(`GET ${at}/files/content?path=${path}`);
+      const read = await server.call(`GET ${at}/files/content?path=${path}`);
       expect.soft({ path, status: read.status }).toEqual({ path, status: 400 });
     }
     expect((await put(`${at}/files/content?path=etc/evil`, 'x')).status).toBe(400);
-    expect(codeOf((await daemon.call(`GET ${at}/files?path=etc`)).json)).toBe('INVALID_REQUEST');
+    expect(codeOf((await server.call(`GET ${at}/files?path=etc`)).json)).toBe('INVALID_REQUEST');
   });
 
   it('are no sockets or pipes, and go also where their names are no text', async () => {
     const odd = 'os.mkdir("odd"); os.mkdir(b"odd/\\xff"); open(b"odd/\\xff/\\xfe", "w").close()';
-    await daemon.run(id, `import os, socket; socket.socket(socket.AF_UNIX).bind("socket"); os.mkfifo("pipe"); ${odd}`);
+    await server.run(id, `import os, socket; socket.socket(socket.AF_UNIX).bind("socket"); os.mkfifo("pipe"); ${odd}`);
     for (const path of ['socket', 'pipe']) {
-      const { status, json } = await daemon.call(`GET ${at}/files/content?path=${path}`);
+      const { status, json } = await server.call(`GET ${at}/files/content?path=${path}`);
       expect.soft({ path, status, code: codeOf(json) }).toEqual({ path, status: 400, code: 'INVALID_REQUEST' });
     }
-    expect((await daemon.call(`DELETE ${at}/files?path=odd&recursive=true`)).status).toBe(204);
-    expect(await daemon.run(id, 'os.path.exists("odd")')).toMatchObject({ value: false });
+    expect((await server.call(`DELETE ${at}/files?path=odd&recursive=true`)).status).toBe(204);
+    expect(await server.run(id, 'os.path.exists("odd")')).toMatchObject({ value: false });
   });
 
   it('are never shown as a page of the server', async () => {
     await put(`${at}/files/content?path=page.html`, '<script>alert(1)</script>');
-    const { headers } = await daemon.fetch(`GET ${at}/files/content?path=page.html`);
+    const { headers } = await server.fetch(`GET ${at}/files/content?path=page.html`);
     expect(headers.get('content-type')).toBe('application/octet-stream');
     expect(headers.get('content-disposition')).toContain('attachment');
     expect(headers.get('content-security-policy')).toContain('sandbox');
@@ -127,12 +127,12 @@ describe('files', () => {
         leaving.abort();
       },
     });
-    const url = new URL(`${at}/files/content?path=half`, daemon.url);
-    const headers = { authorization: `Bearer ${daemon.token}` };
+    const url = new URL(`${at}/files/content?path=half`, server.url);
+    const headers = { authorization: `Bearer ${server.token}` };
     const options = { method: 'PUT', body, headers, duplex: 'half', signal: leaving.signal } as RequestInit;
     await fetch(url, options).catch(() => {});
     const names = async () =>
-      (await daemon.call<{ files: { name: string }[] }>(`GET ${at}/files`)).json.files.map(({ name }) => name);
+      (await server.call<{ files: { name: string }[] }>(`GET ${at}/files`)).json.files.map(({ name }) => name);
     await expect
       .poll(async () => (await names()).filter((name) => name.includes('half') || name.endsWith('.part')))
       .toEqual([]);
@@ -142,37 +142,37 @@ describe('files', () => {
 describe('namespaces', () => {
   it('have skills that the code uses, and that it made', async () => {
     const source = 'async def run(n):\n    """Doubles."""\n    return n * 2\n';
-    const made = await daemon.call(`POST ${at}/skills`, { body: { name: 'double', source } });
+    const made = await server.call(`POST ${at}/skills`, { body: { name: 'double', source } });
     expect(made).toMatchObject({ status: 201, json: { name: 'double', description: 'Doubles.' } });
-    expect(await daemon.run(id, 'await skills.double(n=21)')).toMatchObject({ value: 42 });
-    expect((await daemon.call(`GET ${at}/skills?q=doubles`)).json).toMatchObject({ skills: [{ name: 'double' }] });
-    expect((await daemon.call(`GET ${at}/skills/double`)).json).toMatchObject({ source });
-    expect((await daemon.call(`POST ${at}/skills`, { body: { name: 'bad', source: 'x' } })).status).toBe(422);
-    expect((await daemon.call(`DELETE ${at}/skills/double`)).status).toBe(204);
-    expect((await daemon.call(`GET ${at}/skills/double`)).status).toBe(404);
+    expect(await server.run(id, 'await skills.double(n=21)')).toMatchObject({ value: 42 });
+    expect((await server.call(`GET ${at}/skills?q=doubles`)).json).toMatchObject({ skills: [{ name: 'double' }] });
+    expect((await server.call(`GET ${at}/skills/double`)).json).toMatchObject({ source });
+    expect((await server.call(`POST ${at}/skills`, { body: { name: 'bad', source: 'x' } })).status).toBe(422);
+    expect((await server.call(`DELETE ${at}/skills/double`)).status).toBe(204);
+    expect((await server.call(`GET ${at}/skills/double`)).status).toBe(404);
   });
 
   it('have artifacts of any bytes', async () => {
     expect((await put(`${at}/artifacts/note.txt/content?type=text&mediaType=text/plain`, 'hello')).status).toBe(200);
-    expect(await daemon.run(id, 'artifacts.load("note.txt")')).toMatchObject({ value: 'hello' });
-    await daemon.run(id, 'artifacts.save("raw", b"\\x00\\xff")');
-    expect((await daemon.call(`GET ${at}/artifacts`)).json).toHaveProperty('artifacts.length', 2);
-    const bytes = await (await daemon.fetch(`GET ${at}/artifacts/raw/content`)).arrayBuffer();
+    expect(await server.run(id, 'artifacts.load("note.txt")')).toMatchObject({ value: 'hello' });
+    await server.run(id, 'artifacts.save("raw", b"\\x00\\xff")');
+    expect((await server.call(`GET ${at}/artifacts`)).json).toHaveProperty('artifacts.length', 2);
+    const bytes = await (await server.fetch(`GET ${at}/artifacts/raw/content`)).arrayBuffer();
     expect([...new Uint8Array(bytes)]).toEqual([0, 255]);
-    expect((await daemon.call(`DELETE ${at}/artifacts/raw`)).status).toBe(204);
-    expect((await daemon.call(`GET ${at}/artifacts/raw`)).status).toBe(404);
+    expect((await server.call(`DELETE ${at}/artifacts/raw`)).status).toBe(204);
+    expect((await server.call(`GET ${at}/artifacts/raw`)).status).toBe(404);
     expect((await put(`${at}/artifacts/${encodeURIComponent('../x')}/content`, 'x')).status).toBe(400);
   });
 
   it('lock packages where the session does', async () => {
-    const { id: locked } = await daemon.session({ agentKey: 'locked', allowRuntimeDeps: false });
+    const { id: locked } = await server.session({ agentKey: 'locked', allowRuntimeDeps: false });
     const path = `/v1/sessions/${locked}/deps`;
-    expect((await daemon.call(`GET ${path}`)).json).toEqual({ deps: [] });
-    expect(codeOf((await daemon.call(`POST ${path}`, { body: { requirements: ['x'] } })).json)).toBe('DEPS_LOCKED');
-    expect(codeOf((await daemon.call(`DELETE ${path}/x`)).json)).toBe('DEPS_LOCKED');
-    const add = await daemon.call(`POST ${at}/deps`, { body: { requirements: ['x @ http://evil'] } });
+    expect((await server.call(`GET ${path}`)).json).toEqual({ deps: [] });
+    expect(codeOf((await server.call(`POST ${path}`, { body: { requirements: ['x'] } })).json)).toBe('DEPS_LOCKED');
+    expect(codeOf((await server.call(`DELETE ${path}/x`)).json)).toBe('DEPS_LOCKED');
+    const add = await server.call(`POST ${at}/deps`, { body: { requirements: ['x @ http://evil'] } });
     expect(codeOf(add.json)).toBe('DEPS_INVALID');
-    expect((await daemon.call(`GET ${at}/tools`)).json).toEqual({ tools: [] });
-    expect((await daemon.call(`POST ${at}/tools/none/call`, { body: {} })).status).toBe(404);
+    expect((await server.call(`GET ${at}/tools`)).json).toEqual({ tools: [] });
+    expect((await server.call(`POST ${at}/tools/none/call`, { body: {} })).status).toBe(404);
   });
 });

@@ -17,36 +17,36 @@ import { canRunDocker } from '../../support/docker/docker.ts';
 import { sharedEngineWithImage } from '../../support/docker/shared-docker.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { shareCache } from '../../support/run/shared-cache.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 import { Server } from '../stalls/rows.ts';
 import { CANARY, filesOf, folderFor, hostileFiles, root, SWAPPING } from './hostile.ts';
 
-describe('in a sandbox', () => hostileFiles(() => Daemon.start()));
+describe('in a sandbox', () => hostileFiles(() => TestServer.start()));
 
 describe.skipIf(!canRunDocker)('in a container', { timeout: 120_000 }, () => {
   hostileFiles(
     async () => {
       const engine = await sharedEngineWithImage();
-      return await Daemon.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
+      return await TestServer.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
     },
     { executor: 'container' },
   );
 
   it('does not begin in what code has put in the place of its folder meanwhile', async () => {
     const engine = await sharedEngineWithImage();
-    const daemon = await Daemon.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
+    const cella = await TestServer.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
     const [outer, elsewhere] = [await folderFor(1000, 'a', 'a/b'), await folderFor(1000, 'b')];
     writeFileSync(join(elsewhere, 'b', 'canary'), CANARY);
     writeFileSync(join(outer, 'a', 'b', 'canary'), 'mine');
     const settings = { executor: 'container', cwd: join(outer, 'a', 'b') };
-    const inner = await Promise.all([0, 1, 2, 3].map((n) => daemon.session({ ...settings, agentKey: `inner ${n}` })));
-    const { id } = await daemon.session({ ...settings, agentKey: 'around', cwd: outer });
+    const inner = await Promise.all([0, 1, 2, 3].map((n) => cella.session({ ...settings, agentKey: `inner ${n}` })));
+    const { id } = await cella.session({ ...settings, agentKey: 'around', cwd: outer });
     const begin = `${SWAPPING}
 os.symlink(${JSON.stringify(elsewhere)}, "l")
 swapping([("a", "l")], ".swap")`;
-    expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
+    expect(await cella.run(id, begin)).toMatchObject({ status: 'ok' });
     for (const session of inner) {
-      const seen = await daemon.run(session.id, 'open("canary").read()');
+      const seen = await cella.run(session.id, 'open("canary").read()');
       expect(JSON.stringify(seen)).not.toContain(CANARY);
     }
   });
@@ -54,7 +54,7 @@ swapping([("a", "l")], ".swap")`;
 
 describe.runIf(root)('on a host that runs as root, below a named folder', () => {
   it('the server can do what the code can, no more and no less', async () => {
-    const daemon = await Daemon.start();
+    const cella = await TestServer.start();
     const folder = await folderFor(1000);
     const kinds: [name: string, uid: number, mode: number][] = [
       ['own-600', 1000, 0o600],
@@ -89,8 +89,8 @@ describe.runIf(root)('on a host that runs as root, below a named folder', () => 
         chmodSync(join(folder, name), mode);
       }
     };
-    const { id } = await daemon.session({ cwd: folder });
-    const files = filesOf(daemon, id);
+    const { id } = await cella.session({ cwd: folder });
+    const files = filesOf(cella, id);
     const setUp = `
 import os, uuid
 def can(work):
@@ -107,7 +107,7 @@ def replace(at):
     finally:
         if os.path.exists(part): os.unlink(part)
 `;
-    expect(await daemon.run(id, setUp)).toMatchObject({ status: 'ok' });
+    expect(await cella.run(id, setUp)).toMatchObject({ status: 'ok' });
     const paths = [...kinds.map(([name]) => name), ...folders.flatMap(([name]) => [`${name}/mine`, `${name}/root`])];
     const works = {
       read: { code: 'open(at).read()', api: (at: string) => files.read(at) },
@@ -122,7 +122,7 @@ def replace(at):
     };
     for (const [name, { code, api }] of Object.entries(works)) {
       fill();
-      const ran = await daemon.run(id, `print([at for at in ${JSON.stringify(paths)} if can(lambda: ${code})])`);
+      const ran = await cella.run(id, `print([at for at in ${JSON.stringify(paths)} if can(lambda: ${code})])`);
       expect(ran).toMatchObject({ status: 'ok' });
       fill();
       const byApi: string[] = [];
@@ -138,16 +138,16 @@ def replace(at):
   });
 
   it('a mount is not entered', async () => {
-    const daemon = await Daemon.start();
+    const cella = await TestServer.start();
     const folder = await folderFor(1000);
     mkdirSync(join(folder, 'mounted'));
     chownSync(join(folder, 'mounted'), 1000, 1000);
-    const { id } = await daemon.session({ cwd: folder });
-    expect(await daemon.run(id, '1')).toMatchObject({ status: 'ok' });
+    const { id } = await cella.session({ cwd: folder });
+    expect(await cella.run(id, '1')).toMatchObject({ status: 'ok' });
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777,uid=1000,gid=1000', 'cella-test', join(folder, 'mounted')]);
     onTestFinished(() => void execFileSync('umount', [join(folder, 'mounted')]));
     writeFileSync(join(folder, 'mounted', 'canary'), CANARY, { mode: 0o666 });
-    const files = filesOf(daemon, id);
+    const files = filesOf(cella, id);
     expect((await files.read('mounted/canary')).text).not.toContain(CANARY);
     expect(await files.list('mounted')).toMatchObject({ status: 200, json: { files: [] } });
     await files.write('mounted/new', 'x');
@@ -156,13 +156,13 @@ def replace(at):
     expect(readdirSync(join(folder, 'mounted'))).toEqual(['canary']);
     expect(existsSync(join(folder, 'stolen'))).toBe(false);
     // As by the code, what is written there lies below the mount.
-    expect(await daemon.run(id, 'import os; print(os.listdir("mounted"))')).toMatchObject({ status: 'ok' });
+    expect(await cella.run(id, 'import os; print(os.listdir("mounted"))')).toMatchObject({ status: 'ok' });
   });
 
   it('goes on where the process that reaches files was killed', async () => {
-    const daemon = await Daemon.start();
-    const { id } = await daemon.session({});
-    const files = filesOf(daemon, id);
+    const cella = await TestServer.start();
+    const { id } = await cella.session({});
+    const files = filesOf(cella, id);
     expect((await files.write('a', 'x')).status).toBe(200);
     const [broker] = brokers();
     process.kill(Number(broker), 'SIGKILL');
@@ -200,13 +200,13 @@ def replace(at):
   });
 
   it('nothing stays open of an upload whose folder has gone meanwhile', async () => {
-    const daemon = await Daemon.start();
+    const cella = await TestServer.start();
     const folder = await folderFor(1000);
-    const { id } = await daemon.session({ cwd: folder });
+    const { id } = await cella.session({ cwd: folder });
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-    const headers = { authorization: `Bearer ${daemon.token}` };
+    const headers = { authorization: `Bearer ${cella.token}` };
     const path = `/v1/sessions/${id}/files/content?path=late`;
-    const answer = fetch(new URL(path, daemon.url), { method: 'PUT', headers, body: readable, duplex: 'half' });
+    const answer = fetch(new URL(path, cella.url), { method: 'PUT', headers, body: readable, duplex: 'half' });
     const writer = writable.getWriter();
     await writer.write(Buffer.from('begun'));
     await expect.poll(() => readdirSync(folder).some((name) => name.endsWith('.part'))).toBe(true);
@@ -222,12 +222,12 @@ def replace(at):
   });
 
   it('watching tells nothing of a folder that the code may not read', async () => {
-    const daemon = await Daemon.start();
+    const cella = await TestServer.start();
     const folder = await folderFor(1000);
     mkdirSync(join(folder, 'closed'), { mode: 0o700 });
-    const { id } = await daemon.session({ cwd: folder });
+    const { id } = await cella.session({ cwd: folder });
     const over = new AbortController();
-    const answer = await daemon.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal });
+    const answer = await cella.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal });
     const told: string[] = [];
     const decoder = new TextDecoder();
     const { promise: ended, resolve } = Promise.withResolvers<void>();
@@ -245,7 +245,7 @@ def replace(at):
     await ended;
     over.abort();
     expect(told.join('')).not.toContain('hidden-name');
-    const closed = await daemon.call(`GET /v1/sessions/${id}/files/watch?path=closed`);
+    const closed = await cella.call(`GET /v1/sessions/${id}/files/watch?path=closed`);
     expect(closed.status).toBe(400);
   });
 });

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, writeFileSy
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 export const root = process.getuid?.() === 0;
 export const CANARY = 'the canary';
@@ -65,15 +65,15 @@ export async function folderFor(uid: number, ...inner: string[]): Promise<string
 const path = (value: string) => encodeURIComponent(value);
 
 /** The files API of one session. */
-export function filesOf(daemon: Daemon, id: string) {
+export function filesOf(server: TestServer, id: string) {
   const files = `/v1/sessions/${id}/files`;
   return {
-    read: (file: string) => daemon.call(`GET ${files}/content?path=${path(file)}`),
-    list: (folder: string) => daemon.call(`GET ${files}?path=${path(folder)}`),
-    write: (file: string, text: string) => daemon.call(`PUT ${files}/content?path=${path(file)}`, { body: text }),
-    move: (from: string, to: string) => daemon.call(`POST ${files}/move`, { body: { from, to, replace: true } }),
-    remove: (file: string) => daemon.call(`DELETE ${files}?path=${path(file)}&recursive=true`),
-    make: (folder: string) => daemon.call(`POST ${files}/folders`, { body: { path: folder } }),
+    read: (file: string) => server.call(`GET ${files}/content?path=${path(file)}`),
+    list: (folder: string) => server.call(`GET ${files}?path=${path(folder)}`),
+    write: (file: string, text: string) => server.call(`PUT ${files}/content?path=${path(file)}`, { body: text }),
+    move: (from: string, to: string) => server.call(`POST ${files}/move`, { body: { from, to, replace: true } }),
+    remove: (file: string) => server.call(`DELETE ${files}?path=${path(file)}&recursive=true`),
+    make: (folder: string) => server.call(`POST ${files}/folders`, { body: { path: folder } }),
   };
 }
 
@@ -96,8 +96,8 @@ async function outside(): Promise<{ folder: string; check: () => void }> {
 }
 
 /** Tries everything that could reach the canary by these names. */
-async function attack(daemon: Daemon, id: string, below = ''): Promise<string[]> {
-  const files = filesOf(daemon, id);
+async function attack(server: TestServer, id: string, below = ''): Promise<string[]> {
+  const files = filesOf(server, id);
   const seen = [
     await files.read(`${below}canary`),
     await files.list(below),
@@ -111,52 +111,52 @@ async function attack(daemon: Daemon, id: string, below = ''): Promise<string[]>
 }
 
 /** `settings` are those of every session. */
-export function hostileFiles(start: () => Promise<Daemon>, settings: Record<string, unknown> = {}): void {
+export function hostileFiles(start: () => Promise<TestServer>, settings: Record<string, unknown> = {}): void {
   it('are not reached through a link in the place of a folder above them, while a kernel is awake', async () => {
-    const daemon = await start();
+    const server = await start();
     const { folder, check } = await outside();
     const outer = await folderFor(1000, 'a', 'a/b');
-    const { id } = await daemon.session({ ...settings, cwd: join(outer, 'a', 'b'), sandbox: { writable: [outer] } });
+    const { id } = await server.session({ ...settings, cwd: join(outer, 'a', 'b'), sandbox: { writable: [outer] } });
     const [above, away] = [join(outer, 'a'), join(outer, 'away')].map((at) => JSON.stringify(at));
     const swap = `import os; os.rename(${above}, ${away}); os.symlink(${JSON.stringify(folder)}, ${above})`;
-    expect(await daemon.run(id, swap)).toMatchObject({ status: 'ok' });
-    for (const text of await attack(daemon, id)) expect.soft(text).not.toContain(CANARY);
+    expect(await server.run(id, swap)).toMatchObject({ status: 'ok' });
+    for (const text of await attack(server, id)) expect.soft(text).not.toContain(CANARY);
     check();
-    expect(await filesOf(daemon, id).list('')).toMatchObject({
+    expect(await filesOf(server, id).list('')).toMatchObject({
       status: 409,
       json: { error: { code: 'FOLDER_REPLACED' } },
     });
   });
 
   it('are not reached through a link that the code of another session puts above them', async () => {
-    const daemon = await start();
+    const server = await start();
     const { folder, check } = await outside();
     const outer = await folderFor(1000, 'a', 'a/b');
-    const inner = await daemon.session({ ...settings, agentKey: 'inner', cwd: join(outer, 'a', 'b') });
-    expect(await daemon.run(inner.id, '1')).toMatchObject({ status: 'ok' });
-    const around = await daemon.session({ ...settings, agentKey: 'around', cwd: outer });
+    const inner = await server.session({ ...settings, agentKey: 'inner', cwd: join(outer, 'a', 'b') });
+    expect(await server.run(inner.id, '1')).toMatchObject({ status: 'ok' });
+    const around = await server.session({ ...settings, agentKey: 'around', cwd: outer });
     const swap = `import os; os.rename("a", "away"); os.symlink(${JSON.stringify(folder)}, "a")`;
-    expect(await daemon.run(around.id, swap)).toMatchObject({ status: 'ok' });
-    for (const text of await attack(daemon, inner.id)) expect.soft(text).not.toContain(CANARY);
+    expect(await server.run(around.id, swap)).toMatchObject({ status: 'ok' });
+    for (const text of await attack(server, inner.id)) expect.soft(text).not.toContain(CANARY);
     check();
     // A folder of one's own in its place is another one too.
-    expect(await daemon.run(around.id, 'os.unlink("a"); os.makedirs("a/b")')).toMatchObject({ status: 'ok' });
-    expect((await filesOf(daemon, inner.id).write('x', 'x')).json).toMatchObject({
+    expect(await server.run(around.id, 'os.unlink("a"); os.makedirs("a/b")')).toMatchObject({ status: 'ok' });
+    expect((await filesOf(server, inner.id).write('x', 'x')).json).toMatchObject({
       error: { code: 'FOLDER_REPLACED' },
     });
     // What is there again is used again.
-    expect(await daemon.run(around.id, 'os.rmdir("a/b"); os.rmdir("a"); os.rename("away", "a")')).toMatchObject({
+    expect(await server.run(around.id, 'os.rmdir("a/b"); os.rmdir("a"); os.rename("away", "a")')).toMatchObject({
       status: 'ok',
     });
-    expect((await filesOf(daemon, inner.id).write('x', 'x')).status).toBe(200);
+    expect((await filesOf(server, inner.id).write('x', 'x')).status).toBe(200);
   });
 
   it('are not reached outside while the code swaps folders and links', async () => {
-    const daemon = await start();
+    const server = await start();
     const { folder, check } = await outside();
     const outer = await folderFor(1000);
-    const own = await daemon.session({ ...settings, agentKey: 'own' });
-    const named = await daemon.session({ ...settings, agentKey: 'named', cwd: outer });
+    const own = await server.session({ ...settings, agentKey: 'own' });
+    const named = await server.session({ ...settings, agentKey: 'named', cwd: outer });
     for (const { id } of [own, named]) {
       const begin = `${SWAPPING}
 os.makedirs("d/b/made", exist_ok=True)
@@ -168,24 +168,24 @@ os.makedirs("f")
 os.symlink(${JSON.stringify(join(folder, 'canary'))}, "f/l")
 open("f/canary", "w").write("mine")
 swapping([("d", "l"), ("f/canary", "f/l")], ".swap")`;
-      expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
+      expect(await server.run(id, begin)).toMatchObject({ status: 'ok' });
       const over = new AbortController();
-      const watched = daemon.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal });
+      const watched = server.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal });
       const answers: string[] = [];
       for (let round = 0; round < 12; round++) {
-        for (const below of ['d/', 'l/', 'd/b/', 'f/']) answers.push(...(await attack(daemon, id, below)));
+        for (const below of ['d/', 'l/', 'd/b/', 'f/']) answers.push(...(await attack(server, id, below)));
       }
       expect(answers.filter((text) => text.includes(CANARY))).toEqual([]);
       check();
-      expect(await daemon.run(id, 'os.unlink(".swap")')).toMatchObject({ status: 'ok' });
+      expect(await server.run(id, 'os.unlink(".swap")')).toMatchObject({ status: 'ok' });
       over.abort();
       await watched.then((answer) => answer.body?.cancel()).catch(() => {}); // it was cut
     }
   });
 
   it('are not lost to a move that was not to replace them, whenever the code makes them', async () => {
-    const daemon = await start();
-    const { id } = await daemon.session(settings);
+    const server = await start();
+    const { id } = await server.session(settings);
     // Whoever has made a file and not removed it finds it with a name.
     const begin = `
 import os, threading
@@ -208,14 +208,14 @@ def go():
 open(".making", "w").close()
 thread = threading.Thread(target=go, daemon=True)
 thread.start()`;
-    expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
-    const files = filesOf(daemon, id);
+    expect(await server.run(id, begin)).toMatchObject({ status: 'ok' });
+    const files = filesOf(server, id);
     const statuses = new Set<number>();
     const moving = async (from: string) => {
       await files.write(from, 'x');
       for (let round = 0; round < 150; round++) {
         const body = { from, to: 'taken' };
-        const { status } = await daemon.call(`POST /v1/sessions/${id}/files/move`, { body });
+        const { status } = await server.call(`POST /v1/sessions/${id}/files/move`, { body });
         statuses.add(status);
         if (status !== 200) continue;
         await files.remove('taken');
@@ -224,16 +224,16 @@ thread.start()`;
     };
     await Promise.all(['a', 'b', 'c', 'd'].map(moving));
     const end = 'os.unlink(".making"); thread.join(); print(lost, made > 0)';
-    expect(await daemon.run(id, end)).toMatchObject({ status: 'ok', stdout: '0 True\n' });
+    expect(await server.run(id, end)).toMatchObject({ status: 'ok', stdout: '0 True\n' });
     // Some came before the code, and some after it.
     expect(statuses).toEqual(new Set([200, 409]));
   });
 
   it('are reached through links that stay inside, as by the code', async () => {
-    const daemon = await start();
+    const server = await start();
     const folder = await folderFor(1000);
-    const own = await daemon.session({ ...settings, agentKey: 'own' });
-    const named = await daemon.session({ ...settings, agentKey: 'named', cwd: folder });
+    const own = await server.session({ ...settings, agentKey: 'own' });
+    const named = await server.session({ ...settings, agentKey: 'named', cwd: folder });
     for (const { id } of [own, named]) {
       const begin = `
 import os
@@ -242,21 +242,21 @@ open("a/b/file", "w").write("inside")
 os.symlink("a/b", "relative")
 os.symlink(os.path.abspath("a"), "absolute")
 os.symlink("../../relative/file", "a/b/link")`;
-      expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
-      const files = filesOf(daemon, id);
+      expect(await server.run(id, begin)).toMatchObject({ status: 'ok' });
+      const files = filesOf(server, id);
       for (const file of ['relative/file', 'absolute/b/file', 'a/b/link', 'absolute/b/link']) {
         expect.soft((await files.read(file)).text).toBe('inside');
       }
       expect((await files.write('absolute/new', 'from the client')).status).toBe(200);
-      expect(await daemon.run(id, 'open("a/new").read()')).toMatchObject({ status: 'ok' });
+      expect(await server.run(id, 'open("a/new").read()')).toMatchObject({ status: 'ok' });
     }
   });
 
   it('are not reached by links of more names than anybody needs, and nobody waits for that', async () => {
-    const daemon = await start();
-    const { id } = await daemon.session(settings);
-    expect(await daemon.run(id, LONG_LINKS)).toMatchObject({ status: 'ok' });
-    const files = filesOf(daemon, id);
+    const server = await start();
+    const { id } = await server.session(settings);
+    expect(await server.run(id, LONG_LINKS)).toMatchObject({ status: 'ok' });
+    const files = filesOf(server, id);
     for (const link of ['dots0', 'deep0']) {
       const begun = performance.now();
       for (const answer of [
@@ -272,36 +272,36 @@ os.symlink("../../relative/file", "a/b/link")`;
   });
 
   it('are found or refused in words while the code renames all the time', async () => {
-    const daemon = await start();
-    const { id } = await daemon.session(settings);
+    const server = await start();
+    const { id } = await server.session(settings);
     const begin = `${LONG_LINKS}
 os.symlink("x" + "/../x" * 20, "short")
 ${SWAPPING}
 os.mkdir("one")
 os.mkdir("other")
 swapping([("one", "other")], ".swap")`;
-    expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
-    const files = filesOf(daemon, id);
+    expect(await server.run(id, begin)).toMatchObject({ status: 'ok' });
+    const files = filesOf(server, id);
     const statuses = new Set<number>();
     for (let round = 0; round < 10; round++) {
       expect.soft((await files.list('short')).status).toBe(200);
       for (const { status } of [await files.list('up0'), await files.write('up0/new', 'x')]) statuses.add(status);
     }
     for (const status of statuses) expect([200, 400, 429]).toContain(status);
-    expect(await daemon.run(id, 'os.unlink(".swap")')).toMatchObject({ status: 'ok' });
+    expect(await server.run(id, 'os.unlink(".swap")')).toMatchObject({ status: 'ok' });
   });
 
   it('are told by their names alone where a folder may be read and not searched', async () => {
-    const daemon = await start();
-    const { id } = await daemon.session(settings);
+    const server = await start();
+    const { id } = await server.session(settings);
     const begin = `
 import os
 os.makedirs("closed/folder")
 open("closed/file", "w").close()
 os.symlink("file", "closed/link")
 os.chmod("closed", 0o444)`;
-    expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
-    const { status, json } = await filesOf(daemon, id).list('closed');
+    expect(await server.run(id, begin)).toMatchObject({ status: 'ok' });
+    const { status, json } = await filesOf(server, id).list('closed');
     const told = (json.files as { name: string; kind: string }[] | undefined)?.map(({ name, kind }) => [name, kind]);
     expect([status, told?.toSorted()]).toEqual([
       200,

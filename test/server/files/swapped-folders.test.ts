@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 it('a link that code has put in the place of a folder leads nowhere, also after a restart', async () => {
   const [dataDir, outer, secret] = [await scratchFolder(), await scratchFolder(), await scratchFolder()];
@@ -15,18 +15,18 @@ it('a link that code has put in the place of a folder leads nowhere, also after 
   // What the operator names may be a link, and means what that leads to then.
   const named = join(secret, 'named');
   symlinkSync(outer, named);
-  const before = await Daemon.start({ dataDir });
+  const before = await TestServer.start({ dataDir });
   const made = { agentKey: 'a', cwd: join(named, 'a', 'b'), sandbox: { writable: [outer] } };
   const { id } = await before.session(made);
   const [above, away, link] = [join(outer, 'a'), join(outer, 'away'), inner].map((path) => JSON.stringify(path));
   const swap = `import os; os.rename(${above}, ${away}); os.mkdir(${above}); os.symlink(${JSON.stringify(secret)}, ${link})`;
   expect(await before.run(id, swap)).toMatchObject({ status: 'ok' });
-  const read = (daemon: Daemon) =>
-    daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code: `open(${link} + "/secret").read()` } });
-  const file = (daemon: Daemon) => daemon.call(`GET /v1/sessions/${id}/files/content?path=secret`);
+  const read = (server: TestServer) =>
+    server.call(`POST /v1/sessions/${id}/execute`, { body: { code: `open(${link} + "/secret").read()` } });
+  const file = (server: TestServer) => server.call(`GET /v1/sessions/${id}/files/content?path=secret`);
   expect((await file(before)).text).not.toContain('the secret');
   await before[Symbol.asyncDispose]();
-  const after = await Daemon.start({ dataDir });
+  const after = await TestServer.start({ dataDir });
   const answers = [await read(after), await file(after)];
   for (const { text } of answers) expect.soft(text).not.toContain('the secret');
   expect(answers.map(({ status }) => status)).toEqual([400, 400]);

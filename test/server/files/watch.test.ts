@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Client, connect, type FileChange } from '../../../src/client/index.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 import { ndjson, sse } from '../../support/servers/streams.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let client: Client;
 beforeAll(async () => {
-  daemon = await Daemon.start({ limits: { heartbeatMs: 1000 } });
-  client = await connect({ url: daemon.url, token: daemon.token });
+  server = await TestServer.start({ limits: { heartbeatMs: 1000 } });
+  client = await connect({ url: server.url, token: server.token });
 });
 afterAll(() => client.close());
 
@@ -82,20 +82,20 @@ class Watch implements AsyncDisposable {
 
 describe('a watch', () => {
   it('tells what the code and other clients do, in folders that come later too', async () => {
-    const { id } = await daemon.session({ agentKey: 'watched' });
+    const { id } = await server.session({ agentKey: 'watched' });
     await using watch = await Watch.begin(id);
-    await daemon.run(id, 'import os; os.makedirs("a/b/c"); open("a/b/c/deep.txt", "w").write("1")');
+    await server.run(id, 'import os; os.makedirs("a/b/c"); open("a/b/c/deep.txt", "w").write("1")');
     await watch.told('created', 'a');
     await watch.told('created', 'a/b/c/deep.txt');
-    await daemon.run(id, 'open("a/b/c/deep.txt", "a").write("2")');
+    await server.run(id, 'open("a/b/c/deep.txt", "a").write("2")');
     await watch.told('changed', 'a/b/c/deep.txt');
-    await daemon.fetch(`PUT /v1/sessions/${id}/files/content?path=from/client.bin`, { body: 'x' });
+    await server.fetch(`PUT /v1/sessions/${id}/files/content?path=from/client.bin`, { body: 'x' });
     expect(await watch.told('created', 'from/client.bin')).toMatchObject({ kind: 'file' });
-    await daemon.run(id, 'os.rename("a/b", "moved"); os.symlink("/etc", "link")');
+    await server.run(id, 'os.rename("a/b", "moved"); os.symlink("/etc", "link")');
     await watch.told('deleted', 'a/b');
     await watch.told('created', 'moved/c/deep.txt');
     expect(await watch.told('created', 'link')).toMatchObject({ kind: 'link' });
-    await daemon.run(id, 'open("moved/c/later", "w").close(); os.remove("from/client.bin")');
+    await server.run(id, 'open("moved/c/later", "w").close(); os.remove("from/client.bin")');
     await watch.told('created', 'moved/c/later');
     await watch.told('deleted', 'from/client.bin');
     const paths = watch.seen.flatMap((change) => ('path' in change ? [change.path] : []));
@@ -105,12 +105,12 @@ describe('a watch', () => {
   });
 
   it('is of one folder where it says so, as NDJSON or server-sent events', async () => {
-    const { id } = await daemon.session({ agentKey: 'part' });
-    await daemon.run(id, 'import os; os.makedirs("in/side"); os.makedirs("out")');
+    const { id } = await server.session({ agentKey: 'part' });
+    await server.run(id, 'import os; os.makedirs("in/side"); os.makedirs("out")');
     const url = `GET /v1/sessions/${id}/files/watch?path=in`;
-    const write = () => daemon.run(id, 'open("out/no", "w").close(); open("in/side/yes", "w").close()');
+    const write = () => server.run(id, 'open("out/no", "w").close(); open("in/side/yes", "w").close()');
     const named = ({ path }: { path?: unknown }) => path !== 'side/yes';
-    const lines = await ndjson<Record<string, unknown>>(await daemon.fetch(url), async (line) => {
+    const lines = await ndjson<Record<string, unknown>>(await server.fetch(url), async (line) => {
       if (line.type === 'watching') void write();
       return named(line);
     });
@@ -118,8 +118,8 @@ describe('a watch', () => {
       { type: 'watching', folders: 2 },
       { type: 'created', path: 'side/yes', kind: 'file' },
     ]);
-    await daemon.run(id, 'os.remove("in/side/yes")');
-    const response = await daemon.fetch(url, { headers: { accept: 'text/event-stream' } });
+    await server.run(id, 'os.remove("in/side/yes")');
+    const response = await server.fetch(url, { headers: { accept: 'text/event-stream' } });
     expect(response.headers.get('content-type')).toContain('text/event-stream');
     const sent = await sse(response, async ({ data }) => {
       if (data.type === 'watching') void write();
@@ -129,8 +129,8 @@ describe('a watch', () => {
   });
 
   it('leads nowhere else, and says why', async () => {
-    const { id } = await daemon.session({ agentKey: 'nowhere' });
-    await daemon.run(id, 'import os; os.symlink("/etc", "etc"); open("file", "w").close()');
+    const { id } = await server.session({ agentKey: 'nowhere' });
+    await server.run(id, 'import os; os.symlink("/etc", "etc"); open("file", "w").close()');
     for (const [path, status] of [
       ['../x', 400],
       ['/etc', 400],
@@ -139,44 +139,44 @@ describe('a watch', () => {
       ['a/../../x', 400],
       ['none', 404],
     ]) {
-      const answer = await daemon.call(`GET /v1/sessions/${id}/files/watch?path=${path}`);
+      const answer = await server.call(`GET /v1/sessions/${id}/files/watch?path=${path}`);
       expect.soft({ path, status: answer.status }).toEqual({ path, status });
     }
   });
 
   it('does not follow a folder that is replaced by a link', async () => {
     const outside = await mkdtemp(join(tmpdir(), 'cella-outside-'));
-    const { id } = await daemon.session({ agentKey: 'swapped' });
-    await daemon.run(id, 'import os; os.makedirs("folder")');
+    const { id } = await server.session({ agentKey: 'swapped' });
+    await server.run(id, 'import os; os.makedirs("folder")');
     await using watch = await Watch.begin(id);
-    await daemon.run(
+    await server.run(
       id,
       `os.rmdir("folder"); os.symlink(${JSON.stringify(outside)}, "folder"); open("mark", "w").close()`,
     );
     await watch.told('created', 'mark');
     await writeFile(join(outside, 'secret'), 'x');
-    await daemon.run(id, 'open("mark2", "w").close()');
+    await server.run(id, 'open("mark2", "w").close()');
     await watch.told('created', 'mark2');
     expect(JSON.stringify(watch.seen)).not.toContain('secret');
     await rm(outside, { recursive: true });
   });
 
   it('tells in one word what is too much, costs no memory, and goes on', async () => {
-    const { id } = await daemon.session({ agentKey: 'flood' });
+    const { id } = await server.session({ agentKey: 'flood' });
     await using watch = await Watch.begin(id);
-    await using quiet = await Watch.begin((await daemon.session({ agentKey: 'quiet' })).id);
+    await using quiet = await Watch.begin((await server.session({ agentKey: 'quiet' })).id);
     const before = process.memoryUsage().rss;
-    const made = await daemon.run(id, 'import os\nfor n in range(20_000): os.mknod(f"f{n}"); os.unlink(f"f{n}")');
+    const made = await server.run(id, 'import os\nfor n in range(20_000): os.mknod(f"f{n}"); os.unlink(f"f{n}")');
     expect(made).toMatchObject({ status: 'ok' });
     await watch.until(({ type }) => type === 'overflow');
     expect(watch.seen.length).toBeLessThan(30_000);
     expect(process.memoryUsage().rss - before).toBeLessThan(150_000_000);
-    await daemon.run(id, 'open("after", "w").close()');
+    await server.run(id, 'open("after", "w").close()');
     // Before the last rest is over, it is in what `overflow` says to list.
     await expect
       .poll(
         async () => {
-          await daemon.run(id, 'open("again", "a").write("x")');
+          await server.run(id, 'open("again", "a").write("x")');
           return watch.seen.some((change) => 'path' in change && change.path === 'again');
         },
         { timeout: 20_000, interval: 300 },
@@ -186,27 +186,27 @@ describe('a watch', () => {
   });
 
   it('watches so many folders, and says when there are more', async () => {
-    const { id } = await daemon.session({ agentKey: 'wide' });
-    await daemon.run(id, 'import os\nfor n in range(2100): os.mkdir(f"d{n}")');
+    const { id } = await server.session({ agentKey: 'wide' });
+    await server.run(id, 'import os\nfor n in range(2100): os.mkdir(f"d{n}")');
     await using watch = await Watch.begin(id);
     expect(await watch.until(({ type }) => type === 'overflow')).toEqual({ type: 'overflow', reason: 'folders' });
     expect(watch.seen[0]).toEqual({ type: 'watching', folders: 2000 });
   });
 
   it('ends with its session, its folder, and the right to see them', async () => {
-    const { id } = await daemon.session({ agentKey: 'ending', shares: [{ role: 'member', right: 'view' }] });
-    await daemon.run(id, 'import os; os.mkdir("sub")');
+    const { id } = await server.session({ agentKey: 'ending', shares: [{ role: 'member', right: 'view' }] });
+    await server.run(id, 'import os; os.mkdir("sub")');
     const sub = await Watch.begin(id, 'sub');
-    await daemon.run(id, 'os.rmdir("sub")');
+    await server.run(id, 'os.rmdir("sub")');
     expect(await sub.over()).toMatchObject({ code: 'NOT_FOUND' });
-    const token = await daemon.user('reader', 'member');
-    const answer = await daemon.fetch(`GET /v1/sessions/${id}/files/watch`, { token });
+    const token = await server.user('reader', 'member');
+    const answer = await server.fetch(`GET /v1/sessions/${id}/files/watch`, { token });
     const lines = await ndjson<{ type: string; error?: { code: string } }>(answer, async ({ type }) => {
-      if (type === 'watching') await daemon.call('PATCH /v1/users/reader', { body: { disabled: true } });
+      if (type === 'watching') await server.call('PATCH /v1/users/reader', { body: { disabled: true } });
     });
     expect(lines.at(-1)?.error?.code).toBe('UNAUTHENTICATED');
     const whole = await Watch.begin(id);
-    await daemon.call(`DELETE /v1/sessions/${id}`);
+    await server.call(`DELETE /v1/sessions/${id}`);
     expect(await whole.over()).toMatchObject({ code: 'NOT_FOUND' });
   });
 });

@@ -10,7 +10,7 @@ import { sharedEngineWithImage } from '../../support/docker/shared-docker.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { canariesIn } from '../../support/processes/canary.ts';
 import { shareCache } from '../../support/run/shared-cache.ts';
-import { agentDaemon, bundledRunner, KEY } from '../../support/servers/agent-server.ts';
+import { agentServer, bundledRunner, KEY } from '../../support/servers/agent-server.ts';
 import { crashInMidTurn } from './crashes.ts';
 
 const stack = new AsyncDisposableStack();
@@ -26,10 +26,10 @@ describe.skipIf(!canRunDocker)('with Docker', { timeout: 300_000 }, () => {
     const model = stack.use(await Model.start());
     const dataDir = shareCache(await scratchFolder());
     const programs = dirname(dirname(program));
-    const daemon = stack.use(
-      await agentDaemon({ modelUrl: model.url, runner, programs, dataDir, session: { engine } }),
+    const server = stack.use(
+      await agentServer({ modelUrl: model.url, runner, programs, dataDir, session: { engine } }),
     );
-    const { id } = await daemon.session({ agentKey: 'crashes', executor: 'container' });
+    const { id } = await server.session({ agentKey: 'crashes', executor: 'container' });
     const administrator = await Administrator.of(engine);
     const known = async () => {
       const containers = await administrator.containersOf(dataDir);
@@ -38,7 +38,7 @@ describe.skipIf(!canRunDocker)('with Docker', { timeout: 300_000 }, () => {
       const texts = Object.fromEntries(told.map(({ text }, index) => [`container ${index}`, text]));
       expect(canariesIn(KEY, { texts, folders: told.map(({ folder }) => folder) })).toEqual([]);
     };
-    const parts = { daemon, model, session: id, dataDir, program: 'claude-agent-sdk-linux' };
+    const parts = { server, model, session: id, dataDir, program: 'claude-agent-sdk-linux' };
     await crashInMidTurn({ ...parts, more: known });
     expect(model.seen.map(({ key }) => key)).toContain(KEY);
     expect(canariesIn(KEY, { folders: [join(runner)] })).toEqual([]);

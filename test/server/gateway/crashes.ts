@@ -8,10 +8,10 @@ import { canariesIn } from '../../support/processes/canary.ts';
 import { dumpsIn, dumpsSince } from '../../support/processes/crash-dumps.ts';
 import { type Process, processes } from '../../support/processes/processes.ts';
 import { KEY, prompt } from '../../support/servers/agent-server.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 export interface CrashParts {
-  readonly daemon: Daemon;
+  readonly server: TestServer;
   readonly model: Model;
   readonly session: string;
   /** Of the server: workspace, home and all that it keeps. */
@@ -22,11 +22,11 @@ export interface CrashParts {
   readonly more?: () => Promise<void>;
 }
 
-export async function crashInMidTurn({ daemon, model, session, dataDir, program, more }: CrashParts): Promise<void> {
+export async function crashInMidTurn({ server, model, session, dataDir, program, more }: CrashParts): Promise<void> {
   const begun = Date.now();
   const hang = async () => {
     const hangs = model.hangs();
-    const turn = prompt(daemon, session, '#hang');
+    const turn = prompt(server, session, '#hang');
     await hangs;
     const all = processes();
     const inside = all.filter(

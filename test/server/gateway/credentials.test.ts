@@ -22,7 +22,7 @@ import { newUser } from '../../contract/access/samples.ts';
 import { failureOf } from '../../contract/storage/samples.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const KEY = 'sk-ant-CANARY-0123456789';
 const base64 = (bytes = 32) => randomBytes(bytes).toString('base64');
@@ -232,11 +232,11 @@ describe('a rotation', () => {
 });
 
 describe('over REST and from the command line', () => {
-  let daemon: Daemon;
+  let server: TestServer;
   let cella: Cella;
   beforeAll(async () => {
     const logFile = join(await scratchFolder(), 'log');
-    daemon = await Daemon.start({ logLevel: 'debug', logFile });
+    server = await TestServer.start({ logLevel: 'debug', logFile });
     cella = new Cella();
     return () => {
       cella[Symbol.dispose]();
@@ -245,10 +245,10 @@ describe('over REST and from the command line', () => {
   });
 
   it('one sets, lists and deletes one’s own; no answer, audit entry or error has a piece of the key', async () => {
-    const token = await daemon.user('ada', 'member');
+    const token = await server.user('ada', 'member');
     const told: string[] = [];
     const call = async (what: string, options: { body?: unknown; token?: string } = {}) => {
-      const answer = await daemon.call(what, { token, ...options });
+      const answer = await server.call(what, { token, ...options });
       told.push(answer.text, JSON.stringify([...answer.headers]));
       return answer;
     };
@@ -260,16 +260,16 @@ describe('over REST and from the command line', () => {
     expect((await call('POST /v1/credentials/rotate')).status).toBe(403);
     const { json } = await call('GET /v1/credentials');
     expect(json.credentials).toMatchObject([{ provider: 'anthropic', userName: 'ada' }]);
-    expect((await call('POST /v1/credentials/rotate', { token: daemon.token })).json).toEqual({ rotated: 1, left: [] });
-    expect((await call('GET /v1/audit', { token: daemon.token })).text).toContain('credential.set');
+    expect((await call('POST /v1/credentials/rotate', { token: server.token })).json).toEqual({ rotated: 1, left: [] });
+    expect((await call('GET /v1/audit', { token: server.token })).text).toContain('credential.set');
     expect((await call('DELETE /v1/credentials/anthropic')).status).toBe(204);
     expect((await call('DELETE /v1/credentials/anthropic')).status).toBe(404);
     expect(told.join('\n')).not.toContain('CANARY');
-    expect(filesWith(daemon.facts.dataDir, 'CANARY')).toEqual([]);
+    expect(filesWith(server.facts.dataDir, 'CANARY')).toEqual([]);
   });
 
   it('the key is read from stdin, or typed unseen, and never an argument', async () => {
-    const env = { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
+    const env = { CELLA_URL: server.url, CELLA_TOKEN: server.token };
     const run = async (words: string[], options: { input?: string; terminal?: boolean } = {}) => {
       const started = cella.start(['credentials', ...words], { env, input: '', ...options });
       return { code: await started.ended, out: started.out, err: started.err };
@@ -285,7 +285,7 @@ describe('over REST and from the command line', () => {
     typed.type(`${KEY}\r`);
     expect(await typed.ended).toBe(0);
     expect(set.out + set.err + list.out + typed.out).not.toContain('CANARY');
-    const rows = await daemon.call('GET /v1/credentials');
+    const rows = await server.call('GET /v1/credentials');
     expect(rows.json.credentials).toMatchObject([{ provider: 'anthropic' }, { provider: 'gemini' }]);
   });
 });

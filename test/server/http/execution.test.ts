@@ -1,45 +1,45 @@
 /** Running code through the server: results, streams, retries, resumption, and clients that go away. */
 
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, Daemon } from '../../support/servers/server.ts';
+import { type Answer, TestServer } from '../../support/servers/server.ts';
 import { ndjson, sse } from '../../support/servers/streams.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
-  daemon = await Daemon.start();
+  server = await TestServer.start();
 });
 
 type Numbered = { seq: number; type: string; text?: string; execution?: string; id?: number };
 const events = async (id: string, after = 0): Promise<Numbered[]> =>
-  (await daemon.call<{ events: Numbered[] }>(`GET /v1/sessions/${id}/events?after=${after}`)).json.events;
+  (await server.call<{ events: Numbered[] }>(`GET /v1/sessions/${id}/events?after=${after}`)).json.events;
 const codeOf = ({ json }: Answer): unknown => (json.error as { code?: string } | undefined)?.code;
 
 describe('execute', () => {
   it('answers with one JSON result, and keeps the names', async () => {
-    const { id } = await daemon.session({ agentKey: 'json' });
-    expect(await daemon.run(id, 'print("a"); x = 41')).toMatchObject({ status: 'ok', stdout: 'a\n', replayed: false });
-    expect(await daemon.run(id, 'x + 1')).toMatchObject({ status: 'ok', value: 42, repr: '42', number: 2 });
-    expect(await daemon.run(id, '2**64')).toMatchObject({ value: { $int: '18446744073709551616' } });
-    expect(await daemon.run(id, '1/0')).toMatchObject({ status: 'error', error: { name: 'ZeroDivisionError' } });
+    const { id } = await server.session({ agentKey: 'json' });
+    expect(await server.run(id, 'print("a"); x = 41')).toMatchObject({ status: 'ok', stdout: 'a\n', replayed: false });
+    expect(await server.run(id, 'x + 1')).toMatchObject({ status: 'ok', value: 42, repr: '42', number: 2 });
+    expect(await server.run(id, '2**64')).toMatchObject({ value: { $int: '18446744073709551616' } });
+    expect(await server.run(id, '1/0')).toMatchObject({ status: 'error', error: { name: 'ZeroDivisionError' } });
   });
 
   it('has the environment that its session was made with, and none of the server', async () => {
-    const { id } = await daemon.session({ agentKey: 'env', env: { GIVEN: 'a "quoted" word', EMPTY: '' } });
+    const { id } = await server.session({ agentKey: 'env', env: { GIVEN: 'a "quoted" word', EMPTY: '' } });
     process.env.CELLA_TEST_OF_THE_SERVER = 'x';
     const names = '("GIVEN", "EMPTY", "CELLA_TEST_OF_THE_SERVER")';
-    const { value } = await daemon.run(id, `import os; [os.environ.get(name) for name in ${names}]`);
+    const { value } = await server.run(id, `import os; [os.environ.get(name) for name in ${names}]`);
     delete process.env.CELLA_TEST_OF_THE_SERVER;
     expect(value).toEqual(['a "quoted" word', '', null]);
   });
 
   it('streams the same events as lines of JSON and as server-sent events', async () => {
-    const { id } = await daemon.session({ agentKey: 'streams' });
+    const { id } = await server.session({ agentKey: 'streams' });
     const path = `POST /v1/sessions/${id}/execute`;
     const lines = await ndjson<Numbered>(
-      await daemon.fetch(path, { body: { code: 'print(1)' }, headers: { accept: 'application/x-ndjson' } }),
+      await server.fetch(path, { body: { code: 'print(1)' }, headers: { accept: 'application/x-ndjson' } }),
     );
     expect(lines.map(({ type }) => type)).toEqual(['execution_started', 'stdout', 'result']);
-    const response = await daemon.fetch(path, { body: { code: 'print(1)' }, headers: { accept: 'text/event-stream' } });
+    const response = await server.fetch(path, { body: { code: 'print(1)' }, headers: { accept: 'text/event-stream' } });
     expect(response.headers.get('content-type')).toContain('text/event-stream');
     const parts = await sse(response);
     expect(parts.map(({ data }) => data.type)).toEqual(['execution_started', 'stdout', 'result']);
@@ -47,8 +47,8 @@ describe('execute', () => {
   });
 
   it('sends the first output while the code still runs', async () => {
-    const { id } = await daemon.session({ agentKey: 'live' });
-    const response = await daemon.fetch(`POST /v1/sessions/${id}/execute`, {
+    const { id } = await server.session({ agentKey: 'live' });
+    const response = await server.fetch(`POST /v1/sessions/${id}/execute`, {
       body: { code: 'print("go"); input()' },
       headers: { accept: 'application/x-ndjson' },
     });
@@ -57,8 +57,8 @@ describe('execute', () => {
       seen.push(event.type);
       if (event.type !== 'input_request') return;
       const body = { request: event.id, text: 'answer' };
-      expect(await daemon.call(`POST /v1/sessions/${id}/input`, { body })).toMatchObject({ status: 204 });
-      const second = await daemon.call(`POST /v1/sessions/${id}/input`, { body });
+      expect(await server.call(`POST /v1/sessions/${id}/input`, { body })).toMatchObject({ status: 204 });
+      const second = await server.call(`POST /v1/sessions/${id}/input`, { body });
       expect(codeOf(second)).toBe('INPUT_NOT_PENDING');
     });
     expect(seen).toContain('stdout');
@@ -66,32 +66,32 @@ describe('execute', () => {
   });
 
   it('runs once for one Idempotency-Key, however often and at the same time it is asked', async () => {
-    const { id } = await daemon.session({ agentKey: 'once' });
-    await daemon.run(id, 'n = 0');
+    const { id } = await server.session({ agentKey: 'once' });
+    await server.run(id, 'n = 0');
     const ask = (code = 'n += 1; n') =>
-      daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code }, headers: { 'idempotency-key': 'k1' } });
+      server.call(`POST /v1/sessions/${id}/execute`, { body: { code }, headers: { 'idempotency-key': 'k1' } });
     const all = await Promise.all([ask(), ask(), ask()]);
     const again = await ask();
     expect(new Set([...all, again].map(({ json }) => json.execution)).size).toBe(1);
     expect([...all, again].map(({ json }) => json.value)).toEqual([1, 1, 1, 1]);
-    expect(await daemon.run(id, 'n')).toMatchObject({ value: 1 });
+    expect(await server.run(id, 'n')).toMatchObject({ value: 1 });
     expect(codeOf(await ask('n'))).toBe('IDEMPOTENCY_CONFLICT');
     const bad = { body: { code: '1' }, headers: { 'idempotency-key': 'x'.repeat(300) } };
-    expect(await daemon.call(`POST /v1/sessions/${id}/execute`, bad)).toMatchObject({ status: 400 });
+    expect(await server.call(`POST /v1/sessions/${id}/execute`, bad)).toMatchObject({ status: 400 });
   });
 
   it('goes on when the client goes away, and stops where the client asked for that', async () => {
-    const { id } = await daemon.session({ agentKey: 'gone' });
+    const { id } = await server.session({ agentKey: 'gone' });
     const leave = async (more: Record<string, unknown>, accept: string) => {
       const leaving = new AbortController();
       const rest = more.stopWhenGone ? 'while True: time.sleep(0.05)' : 'time.sleep(0.5)\nprint("end")';
       const code = `import time\nprint("go", flush=True)\n${rest}`;
       const path = `POST /v1/sessions/${id}/execute`;
       const last = (await events(id)).at(-1)?.seq ?? 0;
-      const asked = daemon
+      const asked = server
         .fetch(path, { body: { code, ...more }, headers: { accept }, signal: leaving.signal })
         .catch(() => undefined);
-      const feed = await daemon.fetch(`GET /v1/sessions/${id}/events?after=${last}`, {
+      const feed = await server.fetch(`GET /v1/sessions/${id}/events?after=${last}`, {
         headers: { accept: 'application/x-ndjson' },
       });
       let ending: Record<string, unknown> = {};
@@ -111,14 +111,14 @@ describe('execute', () => {
   });
 
   it('is interrupted from elsewhere', async () => {
-    const { id } = await daemon.session({ agentKey: 'stop' });
-    const response = await daemon.fetch(`POST /v1/sessions/${id}/execute`, {
+    const { id } = await server.session({ agentKey: 'stop' });
+    const response = await server.fetch(`POST /v1/sessions/${id}/execute`, {
       body: { code: 'print("go")\nwhile True: pass' },
       headers: { accept: 'application/x-ndjson' },
     });
     const lines = await ndjson<Numbered & { status?: string }>(response, async (event) => {
       if (event.type !== 'stdout') return;
-      expect((await daemon.call(`POST /v1/sessions/${id}/interrupt`)).json).toEqual({ interrupted: true });
+      expect((await server.call(`POST /v1/sessions/${id}/interrupt`)).json).toEqual({ interrupted: true });
     });
     expect(lines.at(-1)).toMatchObject({ type: 'result', status: 'interrupted' });
   });
@@ -126,13 +126,13 @@ describe('execute', () => {
 
 describe('events', () => {
   it('are numbered without a gap, on pages and in streams from any point', async () => {
-    const { id } = await daemon.session({ agentKey: 'pages' });
-    for (let cell = 0; cell < 5; cell++) await daemon.run(id, `print(${cell})`);
+    const { id } = await server.session({ agentKey: 'pages' });
+    for (let cell = 0; cell < 5; cell++) await server.run(id, `print(${cell})`);
     const all = await events(id);
     expect(all.map(({ seq }) => seq)).toEqual(all.map((_, index) => index + 1));
     const paged: Numbered[] = [];
     for (let after = 0; ; ) {
-      const { json } = await daemon.call<{ events: Numbered[]; next: number; last: number }>(
+      const { json } = await server.call<{ events: Numbered[]; next: number; last: number }>(
         `GET /v1/sessions/${id}/events?after=${after}&limit=3`,
       );
       paged.push(...json.events);
@@ -141,10 +141,10 @@ describe('events', () => {
     }
     expect(paged).toEqual(all);
     const accept = 'application/x-ndjson';
-    const rest = await daemon.fetch(`GET /v1/sessions/${id}/events?after=7`, { headers: { accept } });
+    const rest = await server.fetch(`GET /v1/sessions/${id}/events?after=7`, { headers: { accept } });
     const lines = await ndjson<Numbered>(rest, async ({ seq }) => seq < all.length);
     expect(lines).toEqual(all.slice(7));
-    const resumed = await daemon.fetch(`GET /v1/sessions/${id}/events`, {
+    const resumed = await server.fetch(`GET /v1/sessions/${id}/events`, {
       headers: { accept: 'text/event-stream', 'last-event-id': '9' },
     });
     const parts = await sse(resumed, async ({ data }) => Number(data.seq) < all.length);
@@ -152,12 +152,12 @@ describe('events', () => {
   });
 
   it('miss nothing and come once for a reader that reconnects again and again', async () => {
-    const { id } = await daemon.session({ agentKey: 'reconnects' });
-    const running = daemon.run(id, 'for i in range(2000): print(i, flush=i % 20 == 0)');
+    const { id } = await server.session({ agentKey: 'reconnects' });
+    const running = server.run(id, 'for i in range(2000): print(i, flush=i % 20 == 0)');
     const seen: Numbered[] = [];
     for (let over = false; !over; ) {
       const after = seen.at(-1)?.seq ?? 0;
-      const feed = await daemon.fetch(`GET /v1/sessions/${id}/events?after=${after}`, {
+      const feed = await server.fetch(`GET /v1/sessions/${id}/events?after=${after}`, {
         headers: { accept: 'application/x-ndjson' },
       });
       let taken = 0;
@@ -176,49 +176,49 @@ describe('events', () => {
 
 describe('state', () => {
   it('can be looked at, kept, gone back to and forked', async () => {
-    const { id } = await daemon.session({ agentKey: 'state', undo: 3 });
+    const { id } = await server.session({ agentKey: 'state', undo: 3 });
     const at = `/v1/sessions/${id}`;
-    await daemon.run(id, 'x = 1');
-    expect((await daemon.call(`POST ${at}/checkpoints`, { body: { name: 'one' } })).status).toBe(201);
-    await daemon.run(id, 'x = 2');
-    expect((await daemon.call(`GET ${at}/variables`)).json).toMatchObject({ variables: [{ name: 'x', preview: '2' }] });
-    expect((await daemon.call(`GET ${at}/checkpoints`)).json).toMatchObject({ checkpoints: [{ name: 'one' }] });
-    expect((await daemon.call(`POST ${at}/checkpoints/one/restore`)).status).toBe(200);
-    expect(await daemon.run(id, 'x')).toMatchObject({ value: 1 });
-    await daemon.run(id, 'x = 3');
-    expect((await daemon.call(`POST ${at}/undo`)).status).toBe(204);
-    expect(await daemon.run(id, 'x')).toMatchObject({ value: 1 });
-    expect(await daemon.run(id, 'x = 9', { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
-    expect((await daemon.call(`POST ${at}/rollback`)).status).toBe(204);
-    expect(codeOf(await daemon.call(`POST ${at}/commit`))).toBe('NO_TRANSACTION');
-    expect(await daemon.run(id, 'y = 5', { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
-    expect((await daemon.call(`POST ${at}/commit`)).status).toBe(204);
-    expect(codeOf(await daemon.call(`POST ${at}/rollback`))).toBe('NO_TRANSACTION');
-    expect(await daemon.run(id, 'y')).toMatchObject({ value: 5 });
-    const fork = await daemon.call(`POST ${at}/fork`, { body: { agentKey: 'state-2' } });
+    await server.run(id, 'x = 1');
+    expect((await server.call(`POST ${at}/checkpoints`, { body: { name: 'one' } })).status).toBe(201);
+    await server.run(id, 'x = 2');
+    expect((await server.call(`GET ${at}/variables`)).json).toMatchObject({ variables: [{ name: 'x', preview: '2' }] });
+    expect((await server.call(`GET ${at}/checkpoints`)).json).toMatchObject({ checkpoints: [{ name: 'one' }] });
+    expect((await server.call(`POST ${at}/checkpoints/one/restore`)).status).toBe(200);
+    expect(await server.run(id, 'x')).toMatchObject({ value: 1 });
+    await server.run(id, 'x = 3');
+    expect((await server.call(`POST ${at}/undo`)).status).toBe(204);
+    expect(await server.run(id, 'x')).toMatchObject({ value: 1 });
+    expect(await server.run(id, 'x = 9', { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
+    expect((await server.call(`POST ${at}/rollback`)).status).toBe(204);
+    expect(codeOf(await server.call(`POST ${at}/commit`))).toBe('NO_TRANSACTION');
+    expect(await server.run(id, 'y = 5', { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
+    expect((await server.call(`POST ${at}/commit`)).status).toBe(204);
+    expect(codeOf(await server.call(`POST ${at}/rollback`))).toBe('NO_TRANSACTION');
+    expect(await server.run(id, 'y')).toMatchObject({ value: 5 });
+    const fork = await server.call(`POST ${at}/fork`, { body: { agentKey: 'state-2' } });
     expect(fork).toMatchObject({ status: 201, json: { forkOf: id } });
-    expect(await daemon.run(String(fork.json.id), 'x')).toMatchObject({ value: 1 });
-    expect((await daemon.call(`DELETE ${at}/checkpoints/one`)).status).toBe(204);
-    expect(codeOf(await daemon.call(`DELETE ${at}/checkpoints/one`))).toBe('CHECKPOINT_NOT_FOUND');
-    const complete = await daemon.call(`POST ${at}/complete`, { body: { code: 'impor' } });
+    expect(await server.run(String(fork.json.id), 'x')).toMatchObject({ value: 1 });
+    expect((await server.call(`DELETE ${at}/checkpoints/one`)).status).toBe(204);
+    expect(codeOf(await server.call(`DELETE ${at}/checkpoints/one`))).toBe('CHECKPOINT_NOT_FOUND');
+    const complete = await server.call(`POST ${at}/complete`, { body: { code: 'impor' } });
     expect(complete.json).toMatchObject({ matches: [{ text: 'import' }] });
-    expect((await daemon.call(`POST ${at}/is-complete`, { body: { code: 'if x:' } })).json.status).toBe('incomplete');
-    expect((await daemon.call(`POST ${at}/inspect`, { body: { code: 'len' } })).json).toMatchObject({ found: true });
-    expect((await daemon.call(`POST ${at}/hibernate`)).status).toBe(204);
-    expect((await daemon.call(`GET ${at}`)).json).toMatchObject({ state: 'hibernated' });
-    expect(await daemon.run(id, 'x')).toMatchObject({ value: 1 });
-    expect((await daemon.call(`POST ${at}/reset`)).status).toBe(204);
-    expect(await daemon.run(id, 'x')).toMatchObject({ status: 'error' });
-    expect((await daemon.call(`GET ${at}/history`)).json).toHaveProperty('history.0.code', 'x = 1');
+    expect((await server.call(`POST ${at}/is-complete`, { body: { code: 'if x:' } })).json.status).toBe('incomplete');
+    expect((await server.call(`POST ${at}/inspect`, { body: { code: 'len' } })).json).toMatchObject({ found: true });
+    expect((await server.call(`POST ${at}/hibernate`)).status).toBe(204);
+    expect((await server.call(`GET ${at}`)).json).toMatchObject({ state: 'hibernated' });
+    expect(await server.run(id, 'x')).toMatchObject({ value: 1 });
+    expect((await server.call(`POST ${at}/reset`)).status).toBe(204);
+    expect(await server.run(id, 'x')).toMatchObject({ status: 'error' });
+    expect((await server.call(`GET ${at}/history`)).json).toHaveProperty('history.0.code', 'x = 1');
   });
 
   it('is listed by what it does now and by whose it is', async () => {
-    const [asleep, awake] = [await daemon.session({ agentKey: 'asleep' }), await daemon.session({ agentKey: 'awake' })];
-    for (const { id } of [asleep, awake]) await daemon.run(id, '1');
-    await daemon.call(`POST /v1/sessions/${asleep.id}/hibernate`);
-    const theirs = await daemon.session({ agentKey: 'theirs' }, await daemon.user('lister', 'member'));
+    const [asleep, awake] = [await server.session({ agentKey: 'asleep' }), await server.session({ agentKey: 'awake' })];
+    for (const { id } of [asleep, awake]) await server.run(id, '1');
+    await server.call(`POST /v1/sessions/${asleep.id}/hibernate`);
+    const theirs = await server.session({ agentKey: 'theirs' }, await server.user('lister', 'member'));
     const list = async (query: string) =>
-      (await daemon.call<{ sessions: { id: string }[] }>(`GET /v1/sessions?${query}`)).json.sessions.map(
+      (await server.call<{ sessions: { id: string }[] }>(`GET /v1/sessions?${query}`)).json.sessions.map(
         ({ id }) => id,
       );
     const [idle, hibernated] = [await list('state=idle'), await list('state=hibernated')];
@@ -227,21 +227,21 @@ describe('state', () => {
     expect(hibernated).toContain(asleep.id);
     expect(hibernated).not.toContain(awake.id);
     expect(await list(`owner=${theirs.ownerId}`)).toEqual([theirs.id]);
-    expect((await daemon.call('GET /v1/sessions?state=sleepy')).status).toBe(400);
+    expect((await server.call('GET /v1/sessions?state=sleepy')).status).toBe(400);
   });
 
   it('is one for an agent key, and conflicts with other options', async () => {
-    const one = await daemon.session({ agentKey: 'same', labels: { team: 'risk' } });
-    const again = await daemon.call('POST /v1/sessions', { body: { agentKey: 'same', labels: { team: 'risk' } } });
+    const one = await server.session({ agentKey: 'same', labels: { team: 'risk' } });
+    const again = await server.call('POST /v1/sessions', { body: { agentKey: 'same', labels: { team: 'risk' } } });
     expect(again).toMatchObject({ status: 200, json: { id: one.id } });
-    const other = await daemon.call('POST /v1/sessions', { body: { agentKey: 'same', limits: { memoryMb: 64 } } });
+    const other = await server.call('POST /v1/sessions', { body: { agentKey: 'same', limits: { memoryMb: 64 } } });
     expect(other).toMatchObject({ status: 409 });
     expect(codeOf(other)).toBe('SESSION_CONFLICT');
-    const listed = await daemon.call<{ sessions: { id: string }[] }>('GET /v1/sessions?label=team=risk&limit=1');
+    const listed = await server.call<{ sessions: { id: string }[] }>('GET /v1/sessions?label=team=risk&limit=1');
     expect(listed.json.sessions.map(({ id }) => id)).toEqual([one.id]);
-    const changed = await daemon.call(`PATCH /v1/sessions/${one.id}`, { body: { name: 'Risk', timeoutMs: 100 } });
+    const changed = await server.call(`PATCH /v1/sessions/${one.id}`, { body: { name: 'Risk', timeoutMs: 100 } });
     expect(changed.json).toMatchObject({ name: 'Risk', settings: { timeoutMs: 100 } });
-    expect((await daemon.call(`DELETE /v1/sessions/${one.id}`)).status).toBe(204);
-    expect(await daemon.call(`GET /v1/sessions/${one.id}`)).toMatchObject({ status: 404 });
+    expect((await server.call(`DELETE /v1/sessions/${one.id}`)).status).toBe(204);
+    expect(await server.call(`GET /v1/sessions/${one.id}`)).toMatchObject({ status: 404 });
   });
 });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const GIGABYTE = 1024 ** 3;
 /** What is announced and never comes to its end. */
@@ -13,17 +13,17 @@ const PIECE = Buffer.alloc(256 * 1024, 'x');
 /** Of one body or message: a few of them are as much as a user may have under way. */
 const LARGEST = 1024 ** 2;
 
-let daemon: Daemon;
+let server: TestServer;
 let session: string;
 beforeAll(async () => {
-  daemon = await Daemon.start({ limits: { bodyBytes: LARGEST, frameBytes: LARGEST } });
-  session = (await daemon.session({ agentKey: 'flooded' })).id;
-  await daemon.run(session, 'kept = 1');
+  server = await TestServer.start({ limits: { bodyBytes: LARGEST, frameBytes: LARGEST } });
+  session = (await server.session({ agentKey: 'flooded' })).id;
+  await server.run(session, 'kept = 1');
 });
 
 /** Sends a head and then more and more, as fast as it is taken, until the other side ends it. Gives what that answered. */
 async function flood(head: readonly string[], frame: (piece: Buffer) => Buffer = (piece) => piece): Promise<string> {
-  const { hostname, port, host } = new URL(daemon.url);
+  const { hostname, port, host } = new URL(server.url);
   const socket = connect(Number(port), hostname);
   let answer = '';
   socket.on('data', (data) => {
@@ -32,7 +32,7 @@ async function flood(head: readonly string[], frame: (piece: Buffer) => Buffer =
   socket.on('error', () => {}); // it is cut off while it sends
   const closed = happens(socket, 'close');
   const [first = '', ...rest] = head;
-  const headers = [`Host: ${host}`, `Authorization: Bearer ${daemon.token}`, ...rest];
+  const headers = [`Host: ${host}`, `Authorization: Bearer ${server.token}`, ...rest];
   socket.write(`${[first, ...headers].join('\r\n')}\r\n\r\n`);
   await pour(socket, frame(PIECE), closed);
   await closed;
@@ -60,13 +60,13 @@ describe('a body of a gigabyte and more', () => {
     const before = process.memoryUsage().rss;
     expect(await send()).toMatch(/^HTTP\/1\.1 4(13|04) /);
     expect(process.memoryUsage().rss - before).toBeLessThan(GIGABYTE / 4);
-    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+    expect(await server.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
   });
 });
 
 describe('bodies that are announced and never come', () => {
   const waiting = (token: string, id: string) => {
-    const { hostname, port, host } = new URL(daemon.url);
+    const { hostname, port, host } = new URL(server.url);
     const socket = connect(Number(port), hostname);
     const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(`${data}`)));
     socket.on('error', () => {}); // it is cut off while it sends
@@ -76,24 +76,24 @@ describe('bodies that are announced and never come', () => {
   };
 
   it('take a bounded part of the memory from one user, and none from another', async () => {
-    const mallory = await daemon.user('mallory', 'member');
-    const { id: own } = await daemon.session({ agentKey: 'own' }, mallory);
+    const mallory = await server.user('mallory', 'member');
+    const { id: own } = await server.session({ agentKey: 'own' }, mallory);
     const held = Array.from({ length: 24 }, () => waiting(mallory, own));
     expect(await Promise.race(held.map(({ answered }) => answered))).toMatch(/^HTTP\/1\.1 429 /);
-    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+    expect(await server.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
     for (const { socket } of held) socket.destroy();
-    const again = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: mallory });
+    const again = () => server.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: mallory });
     await expect.poll(async () => (await again()).status).toBe(200);
   });
 });
 
 describe('large bodies one after the other', () => {
   it('count by their length, so that one user takes a bounded part of the server’s time, and others none', async () => {
-    const oscar = await daemon.user('oscar', 'member');
-    const { id: own } = await daemon.session({ agentKey: 'own' }, oscar);
+    const oscar = await server.user('oscar', 'member');
+    const { id: own } = await server.session({ agentKey: 'own' }, oscar);
     // No code runs: they are refused when they were read, as they have a field that is none.
     const body = { code: '1', none: 'x'.repeat(LARGEST * 0.9) };
-    const send = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body, token: oscar });
+    const send = () => server.call(`POST /v1/sessions/${own}/execute`, { body, token: oscar });
     const statuses: number[] = [];
     while (!statuses.includes(429) && statuses.length < 400) {
       const some = await Promise.all(Array.from({ length: 8 }, send));
@@ -102,15 +102,15 @@ describe('large bodies one after the other', () => {
     // 2000 requests of 16 KB may come at once.
     expect(statuses.filter((status) => status === 400).length).toBeGreaterThan(30);
     expect(statuses.length).toBeLessThan(400);
-    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
-    const small = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: oscar });
+    expect(await server.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+    const small = () => server.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: oscar });
     await expect.poll(async () => (await small()).status).toBe(200);
   });
 });
 
 describe('messages that never end', () => {
   const follow = async (token: string, id: string) => {
-    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {
       headers: { authorization: `Bearer ${token}` },
     });
     const closed = new Promise<[number, string]>((resolve) =>
@@ -129,9 +129,9 @@ describe('messages that never end', () => {
   };
 
   it('take a bounded part of the memory from one user over all WebSockets, and none from another', async () => {
-    const trudy = await daemon.user('trudy', 'member');
-    const { id: own } = await daemon.session({ agentKey: 'own' }, trudy);
-    const [quiet, other] = [await follow(trudy, own), await follow(daemon.token, session)];
+    const trudy = await server.user('trudy', 'member');
+    const { id: own } = await server.session({ agentKey: 'own' }, trudy);
+    const [quiet, other] = [await follow(trudy, own), await follow(server.token, session)];
     const held = await Promise.all(Array.from({ length: 24 }, () => follow(trudy, own)));
     for (const { socket } of held) for (let sent = 0; sent < 3; sent++) socket.send(PIECE, { fin: false });
     expect(await Promise.race(held.map(({ closed }) => closed))).toEqual([
@@ -157,9 +157,9 @@ const laborious = `{"type":"ping","id":1,"code":"1","more":[${'{},'.repeat(300_0
 
 it('a body of 300,000 parts is refused before anything is made of it', async () => {
   const parse = vi.spyOn(JSON, 'parse');
-  const answered = await fetch(new URL(`/v1/sessions/${session}/execute`, daemon.url), {
+  const answered = await fetch(new URL(`/v1/sessions/${session}/execute`, server.url), {
     method: 'POST',
-    headers: { authorization: `Bearer ${daemon.token}` },
+    headers: { authorization: `Bearer ${server.token}` },
     body: laborious,
   });
   const longest = Math.max(0, ...parse.mock.calls.map(([text]) => text.length));
@@ -171,8 +171,8 @@ it('a body of 300,000 parts is refused before anything is made of it', async () 
 describe('a WebSocket', () => {
   it('is closed by a frame of 300,000 parts, and nothing is made of that', async () => {
     const parse = vi.spyOn(JSON, 'parse');
-    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${session}/ws`, {
-      headers: { authorization: `Bearer ${daemon.token}` },
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/sessions/${session}/ws`, {
+      headers: { authorization: `Bearer ${server.token}` },
     });
     socket.on('open', () => socket.send(laborious));
     const code = await new Promise((resolve) => socket.once('close', resolve));
@@ -194,7 +194,7 @@ describe('a WebSocket', () => {
     length.writeBigUInt64BE(BigInt(GIGABYTE));
     const head = Buffer.concat([Buffer.from([0x81, 0x80 | 127]), length, Buffer.alloc(4)]);
     expect(await flood(upgrade, (piece) => Buffer.concat([head, piece]))).toContain('101 Switching');
-    expect(await daemon.run(session, 'kept')).toMatchObject({ value: 1 });
+    expect(await server.run(session, 'kept')).toMatchObject({ value: 1 });
   });
 });
 
@@ -204,7 +204,7 @@ describe('a connection', () => {
     ['with headers without an end', Buffer.from(`GET / HTTP/1.1\r\n${'x: y\r\n'.repeat(100_000)}`)],
     ['with half a request', Buffer.from(`POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"a`)],
   ])('%s ends with itself', async (_what, bytes) => {
-    const { hostname, port } = new URL(daemon.url);
+    const { hostname, port } = new URL(server.url);
     const socket = connect(Number(port), hostname);
     socket.on('error', () => {}); // it is cut off
     socket.resume();
@@ -212,6 +212,6 @@ describe('a connection', () => {
     socket.write(bytes);
     socket.end();
     await closed;
-    expect(await daemon.run(session, 'kept')).toMatchObject({ value: 1 });
+    expect(await server.run(session, 'kept')).toMatchObject({ value: 1 });
   });
 });

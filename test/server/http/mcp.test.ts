@@ -4,12 +4,12 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { hostMcp } from '../../../src/mcp/hosted-session.ts';
 import { textOf } from '../../mcp/client.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let mistakes = 1;
 beforeAll(async () => {
-  daemon = await Daemon.start({
+  server = await TestServer.start({
     mcp: async (session) => {
       if (session.agentKey === 'mistaken' && mistakes-- > 0) throw new Error('it cannot be loaded');
       return hostMcp({ ...session, version: '0' });
@@ -17,19 +17,19 @@ beforeAll(async () => {
   });
 });
 
-async function connected(session: string, era: 'legacy' | 'modern', token = daemon.token): Promise<Client> {
+async function connected(session: string, era: 'legacy' | 'modern', token = server.token): Promise<Client> {
   const versionNegotiation = { mode: era === 'legacy' ? ('legacy' as const) : { pin: '2026-07-28' } };
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation });
   const requestInit = { headers: { authorization: `Bearer ${token}` } };
-  const url = new URL(`/v1/sessions/${session}/mcp`, daemon.url);
+  const url = new URL(`/v1/sessions/${session}/mcp`, server.url);
   await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
   return client;
 }
 
 describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol', (era) => {
   it('works in the kernel of the session, and what it runs is in the log', async () => {
-    const { id } = await daemon.session({ agentKey: `mcp-${era}` });
-    await daemon.run(id, 'x = 41');
+    const { id } = await server.session({ agentKey: `mcp-${era}` });
+    await server.run(id, 'x = 41');
     const client = await connected(id, era);
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toContain('run_code');
@@ -38,25 +38,25 @@ describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol',
     const other = await client.callTool({ name: 'run_code', arguments: { code: '1', agent_key: 'another' } });
     expect(other.isError).toBe(true);
     await client.close();
-    const { json } = await daemon.call<{ events: { type: string; code?: string }[] }>(`GET /v1/sessions/${id}/events`);
+    const { json } = await server.call<{ events: { type: string; code?: string }[] }>(`GET /v1/sessions/${id}/events`);
     expect(json.events.map(({ code }) => code)).toContain('x + 1');
   });
 
   it('gets nowhere in a session that is not its own', async () => {
-    const { id } = await daemon.session({ agentKey: `mcp-${era}` });
-    const token = await daemon.user(`mcp-${era}`, 'member');
+    const { id } = await server.session({ agentKey: `mcp-${era}` });
+    const token = await server.user(`mcp-${era}`, 'member');
     await expect(connected(id, era, token)).rejects.toThrow();
     const initialize = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} };
-    expect((await daemon.call(`POST /v1/sessions/${id}/mcp`, { token, body: initialize })).status).toBe(404);
+    expect((await server.call(`POST /v1/sessions/${id}/mcp`, { token, body: initialize })).status).toBe(404);
   });
 });
 
 it('a message of 300,000 parts is refused before anything is made of it', async () => {
-  const { id } = await daemon.session({ agentKey: 'laborious' });
+  const { id } = await server.session({ agentKey: 'laborious' });
   const parse = vi.spyOn(JSON, 'parse');
-  const answered = await fetch(new URL(`/v1/sessions/${id}/mcp`, daemon.url), {
+  const answered = await fetch(new URL(`/v1/sessions/${id}/mcp`, server.url), {
     method: 'POST',
-    headers: { authorization: `Bearer ${daemon.token}`, accept: 'application/json, text/event-stream' },
+    headers: { authorization: `Bearer ${server.token}`, accept: 'application/json, text/event-stream' },
     body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"more":[${'{},'.repeat(300_000)}0]}}`,
   });
   const longest = Math.max(0, ...parse.mock.calls.map(([text]) => text.length));
@@ -66,7 +66,7 @@ it('a message of 300,000 parts is refused before anything is made of it', async 
 });
 
 it('a server that could not be made is made for the next who asks', async () => {
-  const { id } = await daemon.session({ agentKey: 'mistaken' });
+  const { id } = await server.session({ agentKey: 'mistaken' });
   await expect(connected(id, 'modern')).rejects.toThrow();
   const client = await connected(id, 'modern');
   expect((await client.listTools()).tools.map(({ name }) => name)).toContain('run_code');

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type Client, type ClientSession, connect } from '../../../src/client/index.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 /** More than fit into one page. */
 const COUNT = 1100;
@@ -16,7 +16,7 @@ const NAMES = Array.from({ length: COUNT }, (_, number) => name(number));
 type Thing = { readonly name: string };
 type Answer = Partial<Record<(typeof KINDS)[number], Thing[]>> & { readonly next?: string };
 
-let daemon: Daemon;
+let server: TestServer;
 let client: Client;
 let session: ClientSession;
 
@@ -35,18 +35,18 @@ beforeAll(async () => {
       writeFileSync(join(dataDir, kind, file), text);
     }
   }
-  daemon = await Daemon.start({ dataDir });
-  client = await connect({ url: daemon.url, token: daemon.token });
-  session = await client.session((await daemon.session({ agentKey: 'pages' })).id);
+  server = await TestServer.start({ dataDir });
+  client = await connect({ url: server.url, token: server.token });
+  session = await client.session((await server.session({ agentKey: 'pages' })).id);
 }, 120_000);
-afterAll(() => daemon?.[Symbol.asyncDispose]());
+afterAll(() => server?.[Symbol.asyncDispose]());
 
 describe.each(KINDS)('%s', (kind) => {
   it('come in pages of at most a thousand, each with the place where the next begins', async () => {
     const told: string[] = [];
     const sizes: number[] = [];
     const pageAfter = async (after: string): Promise<Answer> =>
-      (await daemon.call<Answer>(`GET /v1/sessions/${session.id}/${kind}?after=${after}`)).json;
+      (await server.call<Answer>(`GET /v1/sessions/${session.id}/${kind}?after=${after}`)).json;
     for (let page = await pageAfter(''); ; page = await pageAfter(page.next ?? '')) {
       told.push(...(page[kind] ?? []).map((one) => one.name));
       sizes.push(page[kind]?.length ?? 0);
@@ -58,13 +58,13 @@ describe.each(KINDS)('%s', (kind) => {
 
   it('come in pages of any size, and the last one names no place', async () => {
     const place = `GET /v1/sessions/${session.id}/${kind}`;
-    const { json } = await daemon.call<Answer>(`${place}?limit=3&after=${name(4)}`);
+    const { json } = await server.call<Answer>(`${place}?limit=3&after=${name(4)}`);
     expect(json).toMatchObject({ [kind]: [5, 6, 7].map((number) => ({ name: name(number) })), next: name(7) });
-    const last = await daemon.call<Answer>(`${place}?limit=3&after=${name(COUNT - 4)}`);
+    const last = await server.call<Answer>(`${place}?limit=3&after=${name(COUNT - 4)}`);
     expect(last.json[kind]?.map((one) => one.name)).toEqual(NAMES.slice(-3));
     expect(last.json).not.toHaveProperty('next');
     for (const wrong of ['limit=0', 'limit=1001', 'limit=x']) {
-      expect((await daemon.call(`${place}?${wrong}`)).status).toBe(400);
+      expect((await server.call(`${place}?${wrong}`)).status).toBe(400);
     }
   });
 
@@ -76,10 +76,10 @@ describe.each(KINDS)('%s', (kind) => {
 });
 
 it('all things at once are a page of each; to go on takes a kind', async () => {
-  const { json } = await daemon.call<{ next: object; tools: Thing[] }>('GET /v1/namespaces');
+  const { json } = await server.call<{ next: object; tools: Thing[] }>('GET /v1/namespaces');
   expect(json.next).toEqual({ tools: name(999), skills: name(999), artifacts: name(999) });
   expect(json.tools).toHaveLength(1000);
-  const wrong = await daemon.call<{ error: { code: string } }>('GET /v1/namespaces?after=x');
+  const wrong = await server.call<{ error: { code: string } }>('GET /v1/namespaces?after=x');
   expect(wrong.json.error.code).toBe('INVALID_REQUEST');
 });
 
@@ -95,10 +95,10 @@ it('more than the operator lets a user have are refused, with the setting that s
   vi.stubEnv('CELLA_MAX_SKILLS', '2');
   vi.stubEnv('CELLA_MAX_ARTIFACTS', '1');
   onTestFinished(() => void vi.unstubAllEnvs());
-  const token = await daemon.user('few', 'member');
-  const { id } = await daemon.session({ agentKey: 'few' }, token);
+  const token = await server.user('few', 'member');
+  const { id } = await server.session({ agentKey: 'few' }, token);
   const run = async (code: string) =>
-    (await daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code }, token })).json;
+    (await server.call(`POST /v1/sessions/${id}/execute`, { body: { code }, token })).json;
   const skill = (one: string) => `skills.create("${one}", "async def run(): pass")`;
   expect(
     await run(`${skill('one')}; ${skill('two')}; artifacts.save("one", 1); artifacts.save("one", 2)`),
@@ -108,7 +108,7 @@ it('more than the operator lets a user have are refused, with the setting that s
   expect(JSON.stringify(await run(skill('three')))).toContain('CELLA_MAX_SKILLS');
   expect(JSON.stringify(await run('artifacts.save("two", 1)'))).toContain('CELLA_MAX_ARTIFACTS');
   const path = `PUT /v1/sessions/${id}/artifacts/two/content`;
-  const refused = await daemon.fetch(path, { body: 'x', token });
+  const refused = await server.fetch(path, { body: 'x', token });
   expect([refused.status, await refused.json()]).toMatchObject([
     429,
     { error: { code: 'QUOTA_EXCEEDED', details: { quota: 'artifacts', limit: 1 } } },

@@ -1,7 +1,7 @@
 /** Requests beyond the rate limit are answered late, and one after the other: a flood of them costs the server little. */
 
 import { beforeAll, expect, it } from 'vitest';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const DELAY_MS = 250;
 const PACE_MS = 50;
@@ -10,20 +10,20 @@ const LONGEST_MS = 5000;
 const EARLY_MS = 5;
 const BURST = 12;
 
-let daemon: Daemon;
+let server: TestServer;
 let ann: string;
 let ben: string;
 /** Of ann, too. */
 let another: string;
 
 beforeAll(async () => {
-  daemon = await Daemon.start({ rates: { burst: BURST, perSecond: 0.001 } });
-  ann = await daemon.user('ann', 'member');
-  const { json } = await daemon.call('POST /v1/tokens', { body: { name: 'another', user: 'ann' } });
+  server = await TestServer.start({ rates: { burst: BURST, perSecond: 0.001 } });
+  ann = await server.user('ann', 'member');
+  const { json } = await server.call('POST /v1/tokens', { body: { name: 'another', user: 'ann' } });
   another = String(json.token);
-  ben = await daemon.user('ben', 'member');
+  ben = await server.user('ben', 'member');
   for (const token of [ann, another]) {
-    for (let sent = 0; sent < BURST; sent++) expect((await daemon.call('GET /v1/me', { token })).status).toBe(200);
+    for (let sent = 0; sent < BURST; sent++) expect((await server.call('GET /v1/me', { token })).status).toBe(200);
   }
 });
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
 async function refusals(count: number, tokens: readonly string[] = [ann]): Promise<number[]> {
   const began = performance.now();
   const one = async (token: string) => {
-    const { status, headers, text } = await daemon.call('GET /v1/me', { token });
+    const { status, headers, text } = await server.call('GET /v1/me', { token });
     expect(status).toBe(429);
     expect(text).toContain('RATE_LIMITED');
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
@@ -56,7 +56,7 @@ it('a client that sends the next one at once, on many connections, gets no more 
   let answers = 0;
   const loop = async () => {
     while (performance.now() - began < 2000) {
-      await daemon.call('GET /v1/me', { token: ann });
+      await server.call('GET /v1/me', { token: ann });
       answers++;
     }
   };
@@ -67,7 +67,7 @@ it('a client that sends the next one at once, on many connections, gets no more 
 
 it('nobody waits longer than five seconds, and no other user waits', async () => {
   const flood = refusals(150);
-  const first = await Promise.race([flood.then(() => 'ann'), daemon.call('GET /v1/me', { token: ben })]);
+  const first = await Promise.race([flood.then(() => 'ann'), server.call('GET /v1/me', { token: ben })]);
   expect(first).toMatchObject({ status: 200 });
   const times = await flood;
   expect(times.at(-1)).toBeGreaterThan(LONGEST_MS - EARLY_MS);

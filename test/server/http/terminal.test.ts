@@ -8,16 +8,16 @@ import { connect } from '../../../src/client/index.ts';
 import { CloseCode } from '../../../src/protocol/api/socket-frames.ts';
 import { KernelPool } from '../../../src/session/kernel-pool.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let id: string;
 beforeAll(async () => {
-  daemon = await Daemon.start({
+  server = await TestServer.start({
     limits: { patienceMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 },
     rates: { perSecond: 10_000, burst: 10_000 },
   });
-  ({ id } = await daemon.session({ agentKey: 'terminals', shares: [{ role: 'viewer', right: 'view' }] }));
+  ({ id } = await server.session({ agentKey: 'terminals', shares: [{ role: 'viewer', right: 'view' }] }));
 });
 
 type Text = Record<string, unknown> & { readonly type: string };
@@ -37,8 +37,8 @@ class Screen implements Disposable {
   bytes = 0;
   #shown = '';
 
-  constructor({ session = id, query = '', token = daemon.token, headers = {} }: Wish = {}) {
-    const address = `${daemon.url.replace('http', 'ws')}/v1/sessions/${session}/terminal?${query}`;
+  constructor({ session = id, query = '', token = server.token, headers = {} }: Wish = {}) {
+    const address = `${server.url.replace('http', 'ws')}/v1/sessions/${session}/terminal?${query}`;
     this.socket = new WebSocket(address, { headers: { authorization: `Bearer ${token}`, ...headers } });
     this.socket.on('message', (data: Buffer, binary) => {
       if (!binary) this.texts.push(JSON.parse(String(data)));
@@ -116,7 +116,7 @@ for pid in os.listdir('/proc'):
         except OSError:
             pass
 found`;
-  return Number((await daemon.run(session, code)).value);
+  return Number((await server.run(session, code)).value);
 }
 
 const gone = (word: string, session = id) =>
@@ -124,7 +124,7 @@ const gone = (word: string, session = id) =>
 
 describe('a terminal', () => {
   it('is a shell in the sandbox of the session, with job control, its size and its exit code', async () => {
-    await daemon.run(id, 'open("here.txt", "w").write("from the kernel")');
+    await server.run(id, 'open("here.txt", "w").write("from the kernel")');
     using screen = new Screen({ query: 'cols=91&rows=17' });
     await screen.run('cat here.txt; echo; stty size; tty; ps -o tty= -p $$; echo $TERM "[$SHLVL]"; cd /; ls');
     await screen.until(/from the kernel\r\n17 91\r\n\/dev\/pts\/\d+\r\n/);
@@ -143,7 +143,7 @@ describe('a terminal', () => {
     expect(await screen.closed).toBe(1000);
     expect(screen.texts).toEqual([{ type: 'exit', code: 7 }]);
     // The same processes and files as the code of the session, and none of the host's.
-    expect(await daemon.run(id, 'import os; len([p for p in os.listdir("/proc") if p.isdigit()]) < 20')).toMatchObject({
+    expect(await server.run(id, 'import os; len([p for p in os.listdir("/proc") if p.isdigit()]) < 20')).toMatchObject({
       value: true,
     });
   });
@@ -189,39 +189,39 @@ while True: signal.pause()`;
   });
 
   it('ends with the kernel’s life: reset, hibernation and deletion', async () => {
-    const { id: own } = await daemon.session({ agentKey: 'ending' });
+    const { id: own } = await server.session({ agentKey: 'ending' });
     for (const what of ['reset', 'hibernate', 'restart']) {
       using screen = new Screen({ session: own });
       await screen.run('echo be""gun');
       await screen.until(/begun/);
-      expect((await daemon.call(`POST /v1/sessions/${own}/${what}`)).status).toBeLessThan(300);
+      expect((await server.call(`POST /v1/sessions/${own}/${what}`)).status).toBeLessThan(300);
       await screen.closed;
       expect.soft({ what, texts: screen.texts }).toEqual({ what, texts: [{ type: 'exit', signal: 'SIGKILL' }] });
     }
     using screen = new Screen({ session: own });
     await screen.run('echo be""gun');
     await screen.until(/begun/);
-    await daemon.call(`DELETE /v1/sessions/${own}`);
+    await server.call(`DELETE /v1/sessions/${own}`);
     await screen.closed;
   });
 
   it('outlives the death of the kernel beside it', async () => {
-    const { id: own } = await daemon.session({ agentKey: 'beside' });
+    const { id: own } = await server.session({ agentKey: 'beside' });
     using screen = new Screen({ session: own });
     await screen.run('echo be""gun');
     await screen.until(/begun/);
-    await daemon.run(own, 'import os; os._exit(3)');
+    await server.run(own, 'import os; os._exit(3)');
     await screen.run('echo re""ady; cat');
     await screen.until(/ready/);
     // All that lives there is held still for a moment while a kernel goes back: no shell takes that for a Ctrl-Z.
-    for (let n = 0; n < 5; n++) await daemon.run(own, 'x = 1', { transaction: 'rollback_always' });
+    for (let n = 0; n < 5; n++) await server.run(own, 'x = 1', { transaction: 'rollback_always' });
     await screen.type('still here\n');
     await screen.until(/still here\r\nstill here\r\n/);
     expect(screen.shown).not.toContain('Stopped');
   });
 
   it('is refused where the session has no room for another process, and the session goes on', async () => {
-    const { id: own } = await daemon.session({ agentKey: 'crowded', limits: { processes: 12 } });
+    const { id: own } = await server.session({ agentKey: 'crowded', limits: { processes: 12 } });
     const crowd = `import subprocess
 crowd = []
 try:
@@ -229,11 +229,11 @@ try:
 except OSError:
     pass
 len(crowd) > 2`;
-    expect(await daemon.run(own, crowd)).toMatchObject({ value: true });
+    expect(await server.run(own, crowd)).toMatchObject({ value: true });
     using screen = new Screen({ session: own });
     expect(await screen.closed).toBe(CloseCode.failed);
     expect(screen.texts).toMatchObject([{ type: 'error', error: { code: 'TOOL_FAILED' } }]);
-    expect(await daemon.run(own, 'for one in crowd: one.kill()')).toMatchObject({ status: 'ok' });
+    expect(await server.run(own, 'for one in crowd: one.kill()')).toMatchObject({ status: 'ok' });
   });
 
   it('holds back a program whose output nobody reads, in bounded memory, and lets the client go', async () => {
@@ -265,9 +265,9 @@ len(crowd) > 2`;
     const chunk = Buffer.alloc(50_000, 'y');
     for (let n = 0; n < 400; n++) screen.socket.send(chunk);
     // What the program has not taken waits with the client: more than any buffer on the way would hold.
-    for (let n = 0; n < 20; n++) await daemon.run(id, '1');
+    for (let n = 0; n < 20; n++) await server.run(id, '1');
     expect(screen.socket.bufferedAmount).toBeGreaterThan(5_000_000);
-    await daemon.run(id, 'open("go", "w").close()');
+    await server.run(id, 'open("go", "w").close()');
     await screen.until(/20000000/);
   });
 
@@ -308,10 +308,10 @@ len(crowd) > 2`;
   });
 
   it('is for those who may use the session, from the server’s own pages', async () => {
-    const viewer = await daemon.user('watcher', 'viewer');
-    const { id: own } = await daemon.session({ agentKey: 'own' });
+    const viewer = await server.user('watcher', 'viewer');
+    const { id: own } = await server.session({ agentKey: 'own' });
     expect(await refusal({ token: viewer })).toEqual({ status: 403, code: 'FORBIDDEN' });
-    expect(await refusal({ token: await daemon.user('stranger', 'member'), session: own })).toEqual({
+    expect(await refusal({ token: await server.user('stranger', 'member'), session: own })).toEqual({
       status: 404,
       code: 'NOT_FOUND',
     });
@@ -321,36 +321,36 @@ len(crowd) > 2`;
     for (const query of ['cols=0', 'rows=1000000000', 'cols=x', 'argv=a%00b', 'shell=sh']) {
       expect.soft(await refusal({ query })).toEqual({ status: 400, code: 'INVALID_REQUEST' });
     }
-    const { id: wasm } = await daemon.session({ agentKey: 'wasm', executor: 'in-process' });
+    const { id: wasm } = await server.session({ agentKey: 'wasm', executor: 'in-process' });
     expect(await refusal({ session: wasm })).toEqual({ status: 501, code: 'CAPABILITY_MISSING' });
   });
 
   it('ends when its token does', async () => {
-    const { id: shared } = await daemon.session({ agentKey: 'shared', shares: [{ role: 'member', right: 'use' }] });
-    using screen = new Screen({ session: shared, token: await daemon.user('leaver', 'member') });
+    const { id: shared } = await server.session({ agentKey: 'shared', shares: [{ role: 'member', right: 'use' }] });
+    using screen = new Screen({ session: shared, token: await server.user('leaver', 'member') });
     await screen.run('echo be""gun');
     await screen.until(/begun/);
-    await daemon.call('PATCH /v1/users/leaver', { body: { disabled: true } });
+    await server.call('PATCH /v1/users/leaver', { body: { disabled: true } });
     expect(await screen.closed).toBe(CloseCode.refused);
   });
 
   it('is in the audit log when it opens and when it closes, and among the clients', async () => {
-    const { id: own } = await daemon.session({ agentKey: 'audited' });
+    const { id: own } = await server.session({ agentKey: 'audited' });
     using screen = new Screen({ session: own });
     await screen.run('echo be""gun');
     await screen.until(/begun/);
-    expect((await daemon.call('GET /metrics')).text).toMatch(/cella_clients\{kind="terminal"\} [1-9]/);
+    expect((await server.call('GET /metrics')).text).toMatch(/cella_clients\{kind="terminal"\} [1-9]/);
     await screen.run('exit');
     await screen.closed;
     const actions = async () => {
-      const { json } = await daemon.call<{ entries: { action: string }[] }>(`GET /v1/audit?session=${own}&limit=1000`);
+      const { json } = await server.call<{ entries: { action: string }[] }>(`GET /v1/audit?session=${own}&limit=1000`);
       return json.entries.map(({ action }) => action).filter((action) => action.startsWith('terminal'));
     };
     await expect.poll(actions).toEqual(['terminal.open', 'terminal.close']);
   });
 
   it('keeps its session awake, and there are so many of them', async () => {
-    await using napping = await Daemon.start({ hosting: { idleMs: 300 } });
+    await using napping = await TestServer.start({ hosting: { idleMs: 300 } });
     const { id: own } = await napping.session({ agentKey: 'awake' });
     const address = `${napping.url.replace('http', 'ws')}/v1/sessions/${own}/terminal`;
     const open = () => new WebSocket(address, { headers: { authorization: `Bearer ${napping.token}` } });
@@ -387,7 +387,7 @@ len(crowd) > 2`;
 
   it.each(['url', 'socket'])('is there for programs, by the client (%s)', async (way) => {
     await using client = await connect(
-      way === 'url' ? { url: daemon.url, token: daemon.token } : { socket: daemon.facts.socketPath },
+      way === 'url' ? { url: server.url, token: server.token } : { socket: server.facts.socketPath },
     );
     await using session = await client.session(id);
     await using terminal = await session.terminal({ cols: 70, rows: 20 });
@@ -404,13 +404,13 @@ len(crowd) > 2`;
     expect(shown).toContain('[über]');
     expect(await terminal.exited).toEqual({ code: 3 });
     await expect(session.terminal({ cols: 0 })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
-    const { id: wasm } = await daemon.session({ agentKey: 'wasm', executor: 'in-process' });
+    const { id: wasm } = await server.session({ agentKey: 'wasm', executor: 'in-process' });
     await using other = await client.session(wasm);
     await expect(other.terminal()).rejects.toMatchObject({ code: 'CAPABILITY_MISSING' });
   });
 });
 
 async function dropped(): Promise<number> {
-  const { text } = await daemon.call('GET /metrics');
+  const { text } = await server.call('GET /metrics');
   return Number(/cella_clients_dropped_total\{why="slow"\} (\d+)/.exec(text)?.[1] ?? 0);
 }

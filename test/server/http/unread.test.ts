@@ -7,15 +7,15 @@ import { connect } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { beforeAll, expect, test } from 'vitest';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 import { until } from '../sessions/session-hosts.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let id = '';
 beforeAll(async () => {
-  daemon = await Daemon.start();
-  ({ id } = await daemon.session());
-  await daemon.run(id, 'open("empty", "w").close(); f = open("large", "wb"); f.truncate(256 << 20); f.close()');
+  server = await TestServer.start();
+  ({ id } = await server.session());
+  await server.run(id, 'open("empty", "w").close(); f = open("large", "wb"); f.truncate(256 << 20); f.close()');
 });
 
 /** The server runs in this process. */
@@ -35,42 +35,42 @@ const content = (name: string): string => `/v1/sessions/${id}/files/content?path
 
 test('HEAD leaves no watch behind: the session can still be watched', async () => {
   const path = `/v1/sessions/${id}/files/watch?path=`;
-  for (let n = 0; n < 40; n++) expect((await daemon.call(`HEAD ${path}`)).status).toBe(200);
+  for (let n = 0; n < 40; n++) expect((await server.call(`HEAD ${path}`)).status).toBe(200);
   const over = new AbortController();
-  expect((await daemon.fetch(`GET ${path}`, { signal: over.signal })).status).toBe(200);
+  expect((await server.fetch(`GET ${path}`, { signal: over.signal })).status).toBe(200);
   over.abort();
 });
 
 test('of many that watch at once, no more get in than may', async () => {
   const over = new AbortController();
   const watching = Array.from({ length: 100 }, () =>
-    daemon.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal }),
+    server.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal }),
   );
   const statuses = (await Promise.all(watching)).map(({ status }) => status);
   expect(statuses.filter((status) => status === 200)).toHaveLength(32);
   over.abort();
   await until(
-    async () => (await daemon.call('GET /metrics')).text,
+    async () => (await server.call('GET /metrics')).text,
     (text) => !/cella_clients\{kind="ndjson"\} [1-9]/.test(text),
   );
   // One that fails at once leaves its place.
   for (let n = 0; n < 40; n++) {
-    expect((await daemon.call(`GET /v1/sessions/${id}/files/watch?path=none`)).status).toBe(404);
+    expect((await server.call(`GET /v1/sessions/${id}/files/watch?path=none`)).status).toBe(404);
   }
 });
 
 test('HEAD of events leaves no client behind', async () => {
   const headers = { accept: 'application/x-ndjson' };
-  for (let n = 0; n < 10; n++) await daemon.call(`HEAD /v1/sessions/${id}/events`, { headers });
+  for (let n = 0; n < 10; n++) await server.call(`HEAD /v1/sessions/${id}/events`, { headers });
   await until(
-    async () => (await daemon.call('GET /metrics')).text,
+    async () => (await server.call('GET /metrics')).text,
     (text) => !/cella_clients\{kind="ndjson"\} [1-9]/.test(text),
   );
 });
 
 test.each(['HEAD large', 'GET empty'])('%s leaves no file open', async (what) => {
   const [method, name = ''] = what.split(' ');
-  for (let n = 0; n < 5; n++) await daemon.call(`${method} ${content(name)}`);
+  for (let n = 0; n < 5; n++) await server.call(`${method} ${content(name)}`);
   await until(
     async () => isOpen(name),
     (open) => !open,
@@ -78,9 +78,9 @@ test.each(['HEAD large', 'GET empty'])('%s leaves no file open', async (what) =>
 });
 
 test('a request for an upgrade where there is no WebSocket is refused, and its answer not gathered', async () => {
-  const asked = request(new URL(content('large'), daemon.url), {
+  const asked = request(new URL(content('large'), server.url), {
     headers: {
-      authorization: `Bearer ${daemon.token}`,
+      authorization: `Bearer ${server.token}`,
       connection: 'Upgrade',
       upgrade: 'websocket',
       'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
@@ -117,9 +117,9 @@ const UPGRADE = [
 
 /** One that asks, and reads nothing of what it is told but the first of it. */
 async function unread(path: string, headers: readonly string[]): Promise<Disposable> {
-  const { hostname, port, host } = new URL(daemon.url);
+  const { hostname, port, host } = new URL(server.url);
   const socket = connect(Number(port), hostname);
-  const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${daemon.token}`, ...headers];
+  const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${server.token}`, ...headers];
   socket.write(`${head.join('\r\n')}\r\n\r\n`);
   const [first] = await once(socket, 'data');
   socket.pause();
@@ -132,15 +132,15 @@ test.each([
   ['a stream of lines', 'events', ['Accept: application/x-ndjson']],
   ['server-sent events', 'events', ['Accept: text/event-stream']],
 ])('what is told on %s is not gathered for clients that do not read it', async (_name, path, headers) => {
-  const { id: much } = await daemon.session({ agentKey: 'much' });
-  await daemon.run(much, '1');
+  const { id: much } = await server.session({ agentKey: 'much' });
+  await server.run(much, '1');
   // In all 35 MB: more than the buffers of a connection hold, a few times over.
-  const tell = () => daemon.run(much, 'for i in range(35): display("x" * 200_000)');
+  const tell = () => server.run(much, 'for i in range(35): display("x" * 200_000)');
   for (let cell = 0; cell < 4; cell++) await tell();
   using clients = new DisposableStack();
   const before = held();
   for (let n = 0; n < 10; n++) clients.use(await unread(`/v1/sessions/${much}/${path}`, headers));
   await tell();
   expect(held() - before).toBeLessThan(80_000_000);
-  await daemon.call(`DELETE /v1/sessions/${much}`);
+  await server.call(`DELETE /v1/sessions/${much}`);
 });

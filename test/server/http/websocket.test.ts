@@ -7,12 +7,12 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { CloseCode } from '../../../src/protocol/api/socket-frames.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 import { ndjson } from '../../support/servers/streams.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
-  daemon = await Daemon.start({ limits: { patienceMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 } });
+  server = await TestServer.start({ limits: { patienceMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 } });
 });
 
 /** Events of 7 MB in all: more than the buffers of a connection hold, a few times over. */
@@ -47,7 +47,7 @@ class Client implements Disposable {
   readonly frames: Frame[] = [];
   readonly closed: Promise<number>;
 
-  constructor(session: string, { after = 0, token = daemon.token, headers = {}, url = daemon.url }: Way = {}) {
+  constructor(session: string, { after = 0, token = server.token, headers = {}, url = server.url }: Way = {}) {
     const address = `${url.replace('http', 'ws')}/v1/sessions/${session}/ws?after=${after}`;
     const bearer = token === null ? {} : { authorization: `Bearer ${token}` };
     this.socket = new WebSocket(address, { headers: { ...bearer, ...headers } });
@@ -91,7 +91,7 @@ const numbers = (frames: readonly Frame[]): number[] => frames.flatMap(({ seq })
 
 describe('a WebSocket', () => {
   it('runs code, answers input and tells every event once', async () => {
-    const { id } = await daemon.session({ agentKey: 'ws' });
+    const { id } = await server.session({ agentKey: 'ws' });
     using client = new Client(id);
     expect(await client.until(({ type }) => type === 'hello')).toMatchObject({ session: id });
     const started = await client.ask({ type: 'execute', id: 1, code: 'name = input("who? "); print(name)' });
@@ -109,8 +109,8 @@ describe('a WebSocket', () => {
   });
 
   it('goes on where it was: nothing is missed, nothing comes twice', async () => {
-    const { id } = await daemon.session({ agentKey: 'resume' });
-    const running = daemon.run(id, 'for i in range(3000): print(i, flush=i % 10 == 0)');
+    const { id } = await server.session({ agentKey: 'resume' });
+    const running = server.run(id, 'for i in range(3000): print(i, flush=i % 10 == 0)');
     const seen: Frame[] = [];
     while (!seen.some(({ type }) => type === 'result')) {
       using client = new Client(id, { after: numbers(seen).at(-1) ?? 0 });
@@ -123,7 +123,7 @@ describe('a WebSocket', () => {
   });
 
   it('lets a client go that does not read, slows no other, and lets it resume', async () => {
-    const { id } = await daemon.session({ agentKey: 'slow', outputLimitBytes: 1000 });
+    const { id } = await server.session({ agentKey: 'slow', outputLimitBytes: 1000 });
     using idle = new Client(id);
     using reader = new Client(id);
     await Promise.all([idle, reader].map((client) => client.until(({ type }) => type === 'hello')));
@@ -134,8 +134,8 @@ describe('a WebSocket', () => {
       .poll(dropped, { timeout: 30_000 })
       .toBeGreaterThan(droppedBefore)
       .then(() => idle.socket.resume());
-    for (let cell = 0; cell < 4; cell++) await daemon.run(id, MUCH);
-    const last = (await daemon.call<{ last: number }>(`GET /v1/sessions/${id}/events?limit=1`)).json.last;
+    for (let cell = 0; cell < 4; cell++) await server.run(id, MUCH);
+    const last = (await server.call<{ last: number }>(`GET /v1/sessions/${id}/events?limit=1`)).json.last;
     await reader.until(({ seq }) => seq === last);
     expect(numbers(reader.frames)).toEqual(numbers(reader.frames).map((_, index) => index + 1));
     await heard;
@@ -148,47 +148,47 @@ describe('a WebSocket', () => {
   });
 
   it('ends when its token does', async () => {
-    const { id } = await daemon.session({ agentKey: 'revoked', shares: [{ role: 'member', right: 'use' }] });
-    const token = await daemon.user('leaver', 'member');
+    const { id } = await server.session({ agentKey: 'revoked', shares: [{ role: 'member', right: 'use' }] });
+    const token = await server.user('leaver', 'member');
     using client = new Client(id, { token });
     await client.until(({ type }) => type === 'hello');
-    await daemon.call('PATCH /v1/users/leaver', { body: { disabled: true } });
+    await server.call('PATCH /v1/users/leaver', { body: { disabled: true } });
     client.socket.send(JSON.stringify({ type: 'execute', id: 1, code: '1' }));
     expect(await client.closed).toBe(CloseCode.refused);
-    using silent = new Client(id, { token: await daemon.user('silent', 'member') });
+    using silent = new Client(id, { token: await server.user('silent', 'member') });
     await silent.until(({ type }) => type === 'hello');
-    await daemon.call('PATCH /v1/users/silent', { body: { disabled: true } });
+    await server.call('PATCH /v1/users/silent', { body: { disabled: true } });
     expect(await silent.closed).toBe(CloseCode.refused);
   });
 
   it('gives a viewer the events, and runs nothing for it', async () => {
-    const { id } = await daemon.session({ agentKey: 'watched', shares: [{ role: 'viewer', right: 'view' }] });
-    using client = new Client(id, { token: await daemon.user('watcher', 'viewer') });
+    const { id } = await server.session({ agentKey: 'watched', shares: [{ role: 'viewer', right: 'view' }] });
+    using client = new Client(id, { token: await server.user('watcher', 'viewer') });
     expect((await client.ask({ type: 'execute', id: 1, code: '1' })).error?.code).toBe('FORBIDDEN');
     expect((await client.ask({ type: 'interrupt', id: 2 })).error?.code).toBe('FORBIDDEN');
-    await daemon.run(id, 'print("seen")');
+    await server.run(id, 'print("seen")');
     await client.until(({ text }) => text === 'seen\n');
   });
 
   it('is in the audit log with what came of each frame, as the same over HTTP is', async () => {
     const cwd = await scratchFolder();
     const shares = [{ role: 'viewer', right: 'view' }];
-    const { id } = await daemon.session({ agentKey: 'audited', cwd, shares });
+    const { id } = await server.session({ agentKey: 'audited', cwd, shares });
     using client = new Client(id);
     await client.ask({ type: 'execute', id: 1, code: '1 / 0' });
     await client.until(({ status }) => status === 'error');
     await client.ask({ type: 'input', id: 2, request: 99, text: '' });
-    using viewer = new Client(id, { token: await daemon.user('auditor', 'viewer') });
+    using viewer = new Client(id, { token: await server.user('auditor', 'viewer') });
     await viewer.ask({ type: 'execute', id: 1, code: '1' });
     // Without its folder there is no kernel to be had.
-    await daemon.call(`POST /v1/sessions/${id}/restart`);
-    await daemon.call(`PATCH /v1/sessions/${id}`, { body: { env: { OTHER: '1' } } });
+    await server.call(`POST /v1/sessions/${id}/restart`);
+    await server.call(`PATCH /v1/sessions/${id}`, { body: { env: { OTHER: '1' } } });
     await rm(cwd, { recursive: true });
     await client.ask({ type: 'execute', id: 3, code: '1' });
     const accept = { accept: 'application/x-ndjson' };
-    await daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code: '1' }, headers: accept });
+    await server.call(`POST /v1/sessions/${id}/execute`, { body: { code: '1' }, headers: accept });
     const told = async () => {
-      const { json } = await daemon.call<{ entries: Entry[] }>(`GET /v1/audit?session=${id}`);
+      const { json } = await server.call<{ entries: Entry[] }>(`GET /v1/audit?session=${id}`);
       const done = json.entries.filter(({ action }) => ['session.execute', 'session.input'].includes(action));
       return done.map(({ outcome, code = '' }) => `${outcome} ${code}`.trim());
     };
@@ -204,23 +204,23 @@ describe('a WebSocket', () => {
   });
 
   it('is refused to other sites, wrong names and wrong tokens', async () => {
-    const { id } = await daemon.session({ agentKey: 'refused' });
+    const { id } = await server.session({ agentKey: 'refused' });
     expect(await refusal(id, { token: 'x' })).toBe(401);
     expect(await refusal(id, { headers: { origin: 'https://evil.example' } })).toBe(403);
     expect(await refusal(id, { headers: { origin: 'null' } })).toBe(403);
     expect(await refusal(id, { headers: { host: 'evil.example' } })).toBe(403);
     expect(await refusal('ses_0000000000000000', {})).toBe(404);
     expect(await refusal(`${id}/../x`, {})).toBe(404);
-    expect((await daemon.call(`GET /v1/sessions/${id}/ws`)).status).toBe(400);
+    expect((await server.call(`GET /v1/sessions/${id}/ws`)).status).toBe(400);
   });
 
   it('takes the cookie of a login from the server’s own pages alone, and tells no other page an event', async () => {
-    const { id } = await daemon.session({ agentKey: 'cookie' });
-    await daemon.run(id, 'print("for its own page")');
-    const cookie = (await daemon.call('POST /v1/login')).headers.get('set-cookie')?.split(';')[0] ?? '';
+    const { id } = await server.session({ agentKey: 'cookie' });
+    await server.run(id, 'print("for its own page")');
+    const cookie = (await server.call('POST /v1/login')).headers.get('set-cookie')?.split(';')[0] ?? '';
     const sites: Record<string, string>[] = [{}, { 'sec-fetch-site': 'same-origin' }];
     for (const site of sites) {
-      using own = new Client(id, { token: null, headers: { cookie, origin: daemon.url, ...site } });
+      using own = new Client(id, { token: null, headers: { cookie, origin: server.url, ...site } });
       await own.until(({ text }) => text === 'for its own page\n');
     }
     const pages: [page: string, headers: Record<string, string>][] = [
@@ -229,7 +229,7 @@ describe('a WebSocket', () => {
       ['of another site', { origin: 'https://evil.example' }],
       ['of another port', { origin: 'http://127.0.0.1:1' }],
       ['without a name', { origin: 'null' }],
-      ['across sites', { origin: daemon.url, 'sec-fetch-site': 'cross-site' }],
+      ['across sites', { origin: server.url, 'sec-fetch-site': 'cross-site' }],
     ];
     for (const [page, headers] of pages) {
       using client = new Client(id, { token: null, headers: { cookie, ...headers } });
@@ -243,10 +243,10 @@ describe('a WebSocket', () => {
       expect.soft(client.frames).toEqual([]);
     }
     // Whose cookie it is decides as ever.
-    const other = await daemon.call('POST /v1/login', { token: await daemon.user('neighbour', 'member') });
+    const other = await server.call('POST /v1/login', { token: await server.user('neighbour', 'member') });
     const theirs = other.headers.get('set-cookie')?.split(';')[0] ?? '';
-    expect(await refusal(id, { token: null, headers: { cookie: theirs, origin: daemon.url } })).toBe(404);
-    expect(await refusal(id, { token: null, headers: { cookie: `${cookie}x`, origin: daemon.url } })).toBe(401);
+    expect(await refusal(id, { token: null, headers: { cookie: theirs, origin: server.url } })).toBe(404);
+    expect(await refusal(id, { token: null, headers: { cookie: `${cookie}x`, origin: server.url } })).toBe(401);
   });
 
   it.each([
@@ -256,16 +256,16 @@ describe('a WebSocket', () => {
     ['a frame that is too large', (socket: WebSocket) => socket.send('x'.repeat(300_000)), CloseCode.tooLarge],
     ['text that is no UTF-8', (socket: WebSocket) => socket.send(Buffer.from([0xff]), { binary: false }), 1007],
   ])('is closed after %s', async (_what, send, expected) => {
-    const { id } = await daemon.session({ agentKey: 'garbage' });
+    const { id } = await server.session({ agentKey: 'garbage' });
     using client = new Client(id);
     await client.until(({ type }) => type === 'hello');
     send(client.socket);
     expect(await client.closed).toBe(expected);
-    expect(await daemon.run(id, '1')).toMatchObject({ status: 'ok' });
+    expect(await server.run(id, '1')).toMatchObject({ status: 'ok' });
   });
 
   it('survives ten thousand pings, and half a frame', async () => {
-    const { id } = await daemon.session({ agentKey: 'pings' });
+    const { id } = await server.session({ agentKey: 'pings' });
     using client = new Client(id);
     await client.until(({ type }) => type === 'hello');
     for (let ping = 0; ping < 10_000 && client.socket.readyState === WebSocket.OPEN; ping++) client.socket.ping('x');
@@ -273,41 +273,41 @@ describe('a WebSocket', () => {
     const half = await halfFrame(id);
     // What never comes to its end is cut off: no pong can come in the middle of it.
     await once(half, 'close');
-    expect(await daemon.run(id, '1')).toMatchObject({ status: 'ok' });
+    expect(await server.run(id, '1')).toMatchObject({ status: 'ok' });
   });
 });
 
 /** How many clients were let go because they did not read. */
 async function dropped(): Promise<number> {
-  const { text } = await daemon.call('GET /metrics');
+  const { text } = await server.call('GET /metrics');
   return Number(/cella_clients_dropped_total\{why="slow"\} (\d+)/.exec(text)?.[1] ?? 0);
 }
 
 describe('a stream of lines', () => {
   it('lets a client go that does not read', async () => {
-    const { id } = await daemon.session({ agentKey: 'slow-lines' });
-    const { hostname, port, host } = new URL(daemon.url);
+    const { id } = await server.session({ agentKey: 'slow-lines' });
+    const { hostname, port, host } = new URL(server.url);
     const socket = connect(Number(port), hostname);
     const head = [
       `GET /v1/sessions/${id}/events HTTP/1.1`,
       `Host: ${host}`,
-      `Authorization: Bearer ${daemon.token}`,
+      `Authorization: Bearer ${server.token}`,
       'Accept: application/x-ndjson',
     ];
     const before = await dropped();
     socket.pause();
     socket.write(`${head.join('\r\n')}\r\n\r\n`);
-    for (let cell = 0; cell < 4; cell++) await daemon.run(id, MUCH);
+    for (let cell = 0; cell < 4; cell++) await server.run(id, MUCH);
     await expect.poll(dropped, { timeout: 20_000 }).toBeGreaterThan(before);
     socket.destroy();
-    expect(await daemon.run(id, '1')).toMatchObject({ status: 'ok' });
+    expect(await server.run(id, '1')).toMatchObject({ status: 'ok' });
   });
 
   it('ends with the token, also while events come all the time', async () => {
-    const { id } = await daemon.session({ agentKey: 'busy-lines', shares: [{ role: 'member', right: 'view' }] });
-    const token = await daemon.user('reader', 'member');
-    const running = daemon.run(id, 'import time\nwhile True: print("x", flush=True); time.sleep(0.01)');
-    const feed = await daemon.fetch(`GET /v1/sessions/${id}/events`, {
+    const { id } = await server.session({ agentKey: 'busy-lines', shares: [{ role: 'member', right: 'view' }] });
+    const token = await server.user('reader', 'member');
+    const running = server.run(id, 'import time\nwhile True: print("x", flush=True); time.sleep(0.01)');
+    const feed = await server.fetch(`GET /v1/sessions/${id}/events`, {
       token,
       headers: { accept: 'application/x-ndjson' },
     });
@@ -315,22 +315,22 @@ describe('a stream of lines', () => {
     const lines = await ndjson<Frame>(feed, async ({ type }) => {
       if (told || type !== 'stdout') return;
       told = true;
-      await daemon.call('PATCH /v1/users/reader', { body: { disabled: true } });
+      await server.call('PATCH /v1/users/reader', { body: { disabled: true } });
     });
     expect(lines.at(-1)).toMatchObject({ type: 'error', error: { code: 'UNAUTHENTICATED' } });
-    await daemon.call(`POST /v1/sessions/${id}/interrupt`);
+    await server.call(`POST /v1/sessions/${id}/interrupt`);
     await running;
   });
 });
 
 /** A client that begins a frame and sends no more of it. */
 async function halfFrame(session: string): Promise<Socket> {
-  const { hostname, port, host } = new URL(daemon.url);
+  const { hostname, port, host } = new URL(server.url);
   const socket = connect(Number(port), hostname);
   const head = [
     `GET /v1/sessions/${session}/ws HTTP/1.1`,
     `Host: ${host}`,
-    `Authorization: Bearer ${daemon.token}`,
+    `Authorization: Bearer ${server.token}`,
     'Connection: Upgrade',
     'Upgrade: websocket',
     'Sec-WebSocket-Version: 13',

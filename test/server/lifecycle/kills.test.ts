@@ -1,7 +1,7 @@
 /** A few rounds of `npm run test:soak -- kills`: `cella serve` is killed at random points under load, twenty times. */
 
 import { expect, test } from 'vitest';
-import { daemonKills } from '../../soak/daemon-kills.ts';
+import { serverKills } from '../../soak/server-kills.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 
@@ -10,7 +10,7 @@ const ROUNDS = 10;
 async function kills(flags: readonly string[]) {
   using cella = new Cella();
   const lines: string[] = [];
-  const report = await daemonKills({
+  const report = await serverKills({
     cella,
     rounds: ROUNDS,
     flags,

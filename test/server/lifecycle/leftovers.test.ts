@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../support/kernels/attack-code.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 import { deepLeftovers } from './leftovers.ts';
 
 deepLeftovers(5000, async () => {
@@ -19,7 +19,7 @@ deepLeftovers(5000, async () => {
 it('that cannot be removed keep no server from starting, and what is mounted there stays', async () => {
   const [dataDir, outside] = [await scratchFolder(), await scratchFolder()];
   writeFileSync(join(outside, 'canary'), 'kept');
-  const before = await Daemon.start({ dataDir });
+  const before = await TestServer.start({ dataDir });
   const { id } = await before.session({ agentKey: 'mounted' });
   expect(await before.run(id, 'import os; os.mkdir("mount")')).toMatchObject({ status: 'ok' });
   const agents = join(dataDir, 'agents');
@@ -40,13 +40,13 @@ it('that cannot be removed keep no server from starting, and what is mounted the
   expect((await before.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
   await before[Symbol.asyncDispose]();
   expect(readdirSync(outside)).toEqual(['canary']);
-  const after = await Daemon.start({ dataDir });
+  const after = await TestServer.start({ dataDir });
   expect((await after.call('GET /ready')).status).toBe(200);
   await after[Symbol.asyncDispose]();
   expect(readdirSync(outside)).toEqual(['canary']);
   unmount();
   mkdirSync(join(agents, '.removed-by-nobody'));
-  await using _last = await Daemon.start({ dataDir });
+  await using _last = await TestServer.start({ dataDir });
   await eventually(
     () => readdirSync(agents),
     (names) => names.length === 0,

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { eventually } from '../../support/kernels/attack-code.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 /** More levels than any path can name, folders that are closed, and names that are no text. */
 const fill = (levels: number) => `
@@ -30,7 +30,7 @@ export function deepLeftovers(levels: number, folder: () => Promise<string>): vo
   it('are deleted in the background, and keep no server from starting', { timeout: 120_000 }, async () => {
     const dataDir = await folder();
     const agents = join(dataDir, 'agents');
-    const before = await Daemon.start({ dataDir });
+    const before = await TestServer.start({ dataDir });
     const { id } = await before.session({ agentKey: 'deep' });
     expect(await before.run(id, fill(levels))).toMatchObject({ status: 'ok' });
     expect(readdirSync(agents)).toHaveLength(1);
@@ -41,7 +41,7 @@ export function deepLeftovers(levels: number, folder: () => Promise<string>): vo
     expect((await before.call(`DELETE /v1/sessions/${next}`)).status).toBe(204);
     await before[Symbol.asyncDispose]();
     // Its folder may go with the test.
-    await using after = await Daemon.start({ dataDir });
+    await using after = await TestServer.start({ dataDir });
     expect((await after.call('GET /ready')).status).toBe(200);
     expect(await after.run((await after.session({ agentKey: 'other' })).id, '1 + 1')).toMatchObject({ status: 'ok' });
     await eventually(

@@ -8,7 +8,7 @@ import { connect } from '../../../src/client/index.ts';
 import { FileStorage, RedisStorage, Server, type ServerOptions } from '../../../src/index.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 describe('a server of the library', () => {
   it('serves sessions without a port, leaves nothing behind, and has the names at its next start', async () => {
@@ -41,15 +41,15 @@ describe('a server of the library', () => {
   });
 
   it('is the one that runs on the data folder, where one does, and leaves it running', async () => {
-    await using daemon = await Daemon.start();
-    const { dataDir } = daemon.facts;
+    await using cella = await TestServer.start();
+    const { dataDir } = cella.facts;
     const server = await Server.open({ dataDir });
     expect(server.own).toBe(false);
     await (await server.session({ agentKey: 'shared' })).run('x = 1');
     await server.close();
     await server.close();
-    const { id } = await daemon.session({ agentKey: 'shared' });
-    expect(await daemon.run(id, 'x')).toMatchObject({ value: 1 });
+    const { id } = await cella.session({ agentKey: 'shared' });
+    expect(await cella.run(id, 'x')).toMatchObject({ value: 1 });
   });
 
   it('is one for all who open it at the same time', async () => {

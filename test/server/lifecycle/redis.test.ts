@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { RedisStorage } from '../../../src/storage/redis/storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 let redis: RedisServer;
 beforeAll(async () => {
@@ -20,19 +20,19 @@ it('goes on after a restart with the same sessions, users, tokens and events', a
   let before: unknown;
   {
     await using storage = await open();
-    await using daemon = await Daemon.start({ dataDir, storage });
-    token = await daemon.user('ada', 'member');
-    id = (await daemon.session({ agentKey: 'one' }, token)).id;
-    const run = await daemon.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: 'x = 41; print(x)' } });
+    await using server = await TestServer.start({ dataDir, storage });
+    token = await server.user('ada', 'member');
+    id = (await server.session({ agentKey: 'one' }, token)).id;
+    const run = await server.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: 'x = 41; print(x)' } });
     expect(run.json).toMatchObject({ status: 'ok', stdout: '41\n' });
-    before = (await daemon.call<{ events: unknown[] }>(`GET /v1/sessions/${id}/events`)).json.events.slice(0, 4);
+    before = (await server.call<{ events: unknown[] }>(`GET /v1/sessions/${id}/events`)).json.events.slice(0, 4);
   }
   await using storage = await open();
-  await using daemon = await Daemon.start({ dataDir, storage });
-  expect((await daemon.call(`GET /v1/sessions/${id}`, { token })).json).toMatchObject({ id, state: 'hibernated' });
-  const run = await daemon.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: 'x + 1' } });
+  await using server = await TestServer.start({ dataDir, storage });
+  expect((await server.call(`GET /v1/sessions/${id}`, { token })).json).toMatchObject({ id, state: 'hibernated' });
+  const run = await server.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: 'x + 1' } });
   expect(run.json).toMatchObject({ value: 42 });
-  const { events } = (await daemon.call<{ events: { seq: number }[] }>(`GET /v1/sessions/${id}/events`)).json;
+  const { events } = (await server.call<{ events: { seq: number }[] }>(`GET /v1/sessions/${id}/events`)).json;
   expect(events.slice(0, 4)).toEqual(before);
   expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));
 });

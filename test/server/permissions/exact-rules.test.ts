@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { agentRuleTarget } from '../../../src/server/permissions/permission-rules.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
 import { connectTo } from '../../support/servers/client.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
 const server = createServer((_request, response) => response.end('done'));
-let daemon: Daemon;
+let cella: TestServer;
 let own: string;
 let made = 0;
 
@@ -25,41 +25,41 @@ requires_approval: true
 ${more}`;
 
 async function putTool(yaml: string): Promise<void> {
-  const { status, text } = await daemon.call(`POST /v1/sessions/${own}/tools`, { body: { yaml, replace: true } });
+  const { status, text } = await cella.call(`POST /v1/sessions/${own}/tools`, { body: { yaml, replace: true } });
   if (status >= 300) throw new Error(text);
 }
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  daemon = await Daemon.start();
-  own = (await daemon.session({ agentKey: 'own' })).id;
+  cella = await TestServer.start();
+  own = (await cella.session({ agentKey: 'own' })).id;
   await putTool(definition());
 });
 afterAll(() => server.close());
 
 /** Runs code in a session where somebody is there, who decides what is asked. Gives how often that was, and what came of it. */
-async function run(session: string, code: string, decision: object, token = daemon.token) {
-  const client = await connectTo(daemon, 'url');
+async function run(session: string, code: string, decision: object, token = cella.token) {
+  const client = await connectTo(cella, 'url');
   let asked = 0;
   const attending = await client.session(session, {
     approve: async () => {
-      const { json } = await daemon.call<{ permissions: { id: string }[] }>(
+      const { json } = await cella.call<{ permissions: { id: string }[] }>(
         `GET /v1/sessions/${session}/permissions?state=pending`,
       );
       // What a rule has allowed is told as well, and waits for nobody.
       const [waiting] = json.permissions;
       if (!waiting) return undefined;
       asked++;
-      await daemon.call(`POST /v1/sessions/${session}/permissions/${waiting.id}`, { body: decision });
+      await cella.call(`POST /v1/sessions/${session}/permissions/${waiting.id}`, { body: decision });
       return undefined;
     },
   });
-  const { json } = await daemon.call(`POST /v1/sessions/${session}/execute`, { body: { code }, token });
+  const { json } = await cella.call(`POST /v1/sessions/${session}/execute`, { body: { code }, token });
   await attending.close();
   return { asked, status: json.status };
 }
 
-const newSession = async () => (await daemon.session({ agentKey: `rules ${made++}` })).id;
+const newSession = async () => (await cella.session({ agentKey: `rules ${made++}` })).id;
 const call = (target: string, text: string) => `tools.web(target=${JSON.stringify(target)}, text=${text})`;
 const always = { decision: 'allow', scope: 'session' };
 const deny = { decision: 'deny' };
@@ -93,17 +93,17 @@ describe('a rule for exactly this again', () => {
 
   it('of the one who runs a cell is not for code that somebody else has left in the session', async () => {
     await putTool(SAY);
-    const bob = await daemon.user('bob', 'member');
-    const ann = await daemon.user('ann', 'member');
-    await daemon.call('POST /v1/permission-rules', { token: bob, body: { tool: 'tools.say', pattern: 'echo hi' } });
+    const bob = await cella.user('bob', 'member');
+    const ann = await cella.user('ann', 'member');
+    await cella.call('POST /v1/permission-rules', { token: bob, body: { tool: 'tools.say', pattern: 'echo hi' } });
     const shares = [{ user: 'bob', right: 'use' }];
-    const { id } = await daemon.session({ agentKey: 'shared', shares }, ann);
+    const { id } = await cella.session({ agentKey: 'shared', shares }, ann);
     const plant = 'import builtins\nreal = sum\nbuiltins.sum = lambda it: (tools.say("hi"), real(it))[1]';
-    await daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code: plant }, token: ann });
+    await cella.call(`POST /v1/sessions/${id}/execute`, { body: { code: plant }, token: ann });
     expect(await run(id, 'sum([1])', deny, bob)).toEqual({ asked: 1, status: 'error' });
     // In a session of his own it is.
-    const his = await daemon.session({ agentKey: 'his' }, bob);
-    const { json } = await daemon.call(`POST /v1/sessions/${his.id}/execute`, {
+    const his = await cella.session({ agentKey: 'his' }, bob);
+    const { json } = await cella.call(`POST /v1/sessions/${his.id}/execute`, {
       ...{ body: { code: 'tools.say("hi")' }, token: bob },
     });
     expect(json).toMatchObject({ status: 'ok' });

@@ -3,25 +3,25 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ClientSession } from '../../../src/client/index.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
-import { connectTo, sharedDaemon } from '../../support/servers/client.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import { connectTo, sharedServer } from '../../support/servers/client.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let member: string;
 beforeAll(async () => {
-  daemon = await sharedDaemon();
-  const { id } = await daemon.session({ agentKey: 'permissions' });
-  await daemon.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
-  member = await daemon.user('member', 'member');
+  server = await sharedServer();
+  const { id } = await server.session({ agentKey: 'permissions' });
+  await server.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
+  member = await server.user('member', 'member');
 });
 
 let made = 0;
 const newSession = async (settings: Record<string, unknown> = {}) =>
-  (await daemon.session({ agentKey: `permissions ${made++}`, ...settings })).id;
+  (await server.session({ agentKey: `permissions ${made++}`, ...settings })).id;
 
 /** Code that waits in a tool, where somebody attends who never answers. */
 async function waiting(id: string, words = 'hi') {
-  const client = await connectTo(daemon, 'url');
+  const client = await connectTo(server, 'url');
   const asked = Promise.withResolvers<void>();
   const session = await client.session(id, {
     approve: () => {
@@ -36,7 +36,7 @@ async function waiting(id: string, words = 'hi') {
 }
 
 const decide = (id: string, permission: string, body: unknown, token?: string) =>
-  daemon.call(`POST /v1/sessions/${id}/permissions/${permission}`, { body, token });
+  server.call(`POST /v1/sessions/${id}/permissions/${permission}`, { body, token });
 
 describe('a permission of a server', () => {
   it('is not decided in the name of another: the client said who had decided', async () => {
@@ -61,16 +61,16 @@ describe('a permission of a server', () => {
     const stranger = await newSession();
     const { running, permission } = await waiting(id);
     const one = `/v1/sessions/${id}/permissions/${permission}`;
-    expect(await daemon.call(`GET ${one}`, { token: member })).toMatchObject({
+    expect(await server.call(`GET ${one}`, { token: member })).toMatchObject({
       status: 200,
       json: { state: 'pending' },
     });
     expect(await decide(id, permission, { decision: 'allow' }, member)).toMatchObject({ status: 403 });
-    expect(await daemon.call(`GET /v1/sessions/${stranger}/permissions`, { token: member })).toMatchObject({
+    expect(await server.call(`GET /v1/sessions/${stranger}/permissions`, { token: member })).toMatchObject({
       status: 404,
     });
     expect(await decide(stranger, permission, { decision: 'allow' })).toMatchObject({ status: 404 });
-    expect(await daemon.call(`GET /v1/sessions/${id}/permissions`, { token: null })).toMatchObject({ status: 401 });
+    expect(await server.call(`GET /v1/sessions/${id}/permissions`, { token: null })).toMatchObject({ status: 401 });
     expect(await decide(id, permission, { decision: 'deny', reason: 'no' })).toMatchObject({ status: 200 });
     expect((await running).error?.message).toContain('no');
   });
@@ -78,8 +78,8 @@ describe('a permission of a server', () => {
   it('is decided over a WebSocket, too', async () => {
     const id = await newSession();
     const { running, permission } = await waiting(id);
-    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {
-      headers: { authorization: `Bearer ${daemon.token}` },
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {
+      headers: { authorization: `Bearer ${server.token}` },
     } as unknown as string[]);
     const reply = new Promise<unknown>((resolve) => {
       socket.onmessage = ({ data }) => {
@@ -105,15 +105,15 @@ describe('a permission of a server', () => {
     expect(await running).toMatchObject({ value: 'rule' });
     const alone = await newSession({ shares: [{ role: 'member', right: 'use' }] });
     const say = (words: string, token?: string) =>
-      daemon.call(`POST /v1/sessions/${alone}/execute`, { body: { code: `tools.say("${words}").strip()` }, token });
+      server.call(`POST /v1/sessions/${alone}/execute`, { body: { code: `tools.say("${words}").strip()` }, token });
     // Nobody attends: the rule is all that there is.
     expect((await say('rule')).json).toMatchObject({ status: 'ok' });
     expect((await say('rule; id')).json).toMatchObject({ status: 'error' });
     expect((await say('rule', member)).json).toMatchObject({ status: 'error' });
-    const client = await connectTo(daemon, 'url');
+    const client = await connectTo(server, 'url');
     const [rule] = await client.permissionRules.list();
     expect(rule).toMatchObject({ tool: 'tools.say', pattern: 'echo rule', by: 'local' });
-    expect(await daemon.call(`DELETE /v1/permission-rules/${rule?.id}`, { token: member })).toMatchObject({
+    expect(await server.call(`DELETE /v1/permission-rules/${rule?.id}`, { token: member })).toMatchObject({
       status: 404,
     });
     await client.permissionRules.delete(rule?.id ?? '');
@@ -132,7 +132,7 @@ describe('a permission of a server', () => {
     await session.decidePermission(permission, { decision: 'allow', scope: 'session', pattern: 'echo s*' });
     await running;
     const body = { code: 'tools.say("same").strip()' };
-    expect((await daemon.call(`POST /v1/sessions/${id}/execute`, { body, token: member })).json).toMatchObject({
+    expect((await server.call(`POST /v1/sessions/${id}/execute`, { body, token: member })).json).toMatchObject({
       status: 'ok',
     });
     const [rule] = await session.permissionRules();

@@ -13,7 +13,7 @@ import type { PermissionInfo } from '../../../src/protocol/permission.ts';
 import { runHere } from '../../support/cli/cli-here.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import {
-  agentDaemon,
+  agentServer,
   decide,
   eventsOf,
   hostileRunner,
@@ -22,11 +22,11 @@ import {
   until,
 } from '../../support/servers/agent-server.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 const CHILD = fileURLToPath(new URL('../agents/agent-child.ts', import.meta.url));
 
-let daemon: Daemon;
+let server: TestServer;
 let dataDir: string;
 /** By what they are for: the session, the turn that waited, the one behind it, and the request. */
 const left = new Map<string, { id: string; turn: string; queued: string; permission: string }>();
@@ -34,7 +34,7 @@ const leftOf = (name: string) => left.get(name) ?? { id: '', turn: '', queued: '
 
 async function pending(session: string): Promise<PermissionInfo[]> {
   const path = `GET /v1/sessions/${session}/permissions?state=pending`;
-  return (await daemon.call<{ permissions: PermissionInfo[] }>(path)).json.permissions;
+  return (await server.call<{ permissions: PermissionInfo[] }>(path)).json.permissions;
 }
 
 const of = (type: string) => (event: { readonly type: string }) => event.type === type;
@@ -72,7 +72,7 @@ beforeAll(async () => {
   child.kill('SIGKILL');
   await Promise.all([once(child, 'exit'), client.close()]);
   expect((await readdir(join(dataDir, 'gates'))).length).toBeGreaterThan(0);
-  daemon = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, dataDir });
+  server = await agentServer({ modelUrl: 'http://127.0.0.1:9', runner, programs, dataDir });
 });
 
 describe('what an agent waited for when its server was killed', () => {
@@ -81,13 +81,13 @@ describe('what an agent waited for when its server was killed', () => {
     expect(existsSync(join(dataDir, 'gates'))).toBe(false);
     const { id, turn, queued, permission } = leftOf('decided');
     expect(await pending(id)).toMatchObject([{ id: permission, turn, summary: 'decided' }]);
-    const statusOf = async (one: string) => (await daemon.call(`GET /v1/sessions/${id}/turns/${one}`)).json.status;
+    const statusOf = async (one: string) => (await server.call(`GET /v1/sessions/${id}/turns/${one}`)).json.status;
     expect([await statusOf(turn), await statusOf(queued)]).toEqual(['interrupted', 'interrupted']);
-    const events = await eventsOf(daemon, id);
+    const events = await eventsOf(server, id);
     expect(events.filter((event) => event.type === 'turn_ended' && event.turn === turn)).toHaveLength(1);
     expect(events.filter(of('permission_resolved'))).toEqual([]);
     expect(events.map(({ seq }) => seq)).toEqual(events.map((_event, at) => at + 1));
-    const env = { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
+    const env = { CELLA_URL: server.url, CELLA_TOKEN: server.token };
     const { out } = await runHere(['permissions', 'list'], dataDir, { env });
     for (const name of ['decided', 'joined', 'deleted']) expect(out).toContain(leftOf(name).permission);
   });
@@ -95,30 +95,30 @@ describe('what an agent waited for when its server was killed', () => {
   test('is allowed over REST, and the next turn that asks for the same is not kept waiting, once', async () => {
     const { id, turn, permission } = leftOf('decided');
     const path = `POST /v1/sessions/${id}/permissions/${permission}`;
-    expect((await daemon.call(path, { body: { decision: 'allow' } })).json).toMatchObject({ state: 'resolved' });
-    expect(await daemon.call(path, { body: { decision: 'deny' } })).toMatchObject({ status: 409 });
-    const events = await eventsOf(daemon, id);
+    expect((await server.call(path, { body: { decision: 'allow' } })).json).toMatchObject({ state: 'resolved' });
+    expect(await server.call(path, { body: { decision: 'deny' } })).toMatchObject({ status: 409 });
+    const events = await eventsOf(server, id);
     expect(events.at(-1)).toMatchObject({ type: 'permission_resolved', id: permission, turn, outcome: 'allowed' });
-    const { json } = await prompt(daemon, id, 'permit decided');
+    const { json } = await prompt(server, id, 'permit decided');
     expect(json).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
     expect(json.text).toContain('"allowed"');
     const after = events.length;
-    expect((await eventsOf(daemon, id, `&after=${after}`)).filter(of('permission_requested'))).toEqual([]);
-    const again = prompt(daemon, id, 'permit decided');
-    expect((await decide(daemon, id, { decision: 'deny' }, { after })).id).not.toBe(permission);
+    expect((await eventsOf(server, id, `&after=${after}`)).filter(of('permission_requested'))).toEqual([]);
+    const again = prompt(server, id, 'permit decided');
+    expect((await decide(server, id, { decision: 'deny' }, { after })).id).not.toBe(permission);
     expect((await again).json.text).toContain('"denied"');
   });
 
   test('is joined by the turn that asks for the same, told there, and decided over a WebSocket', async () => {
     const { id, permission } = leftOf('joined');
-    const after = (await eventsOf(daemon, id)).length;
-    const asking = prompt(daemon, id, 'permit joined');
-    const told = (await until(daemon, id, of('permission_requested'), { after })).at(-1);
+    const after = (await eventsOf(server, id)).length;
+    const asking = prompt(server, id, 'permit joined');
+    const told = (await until(server, id, of('permission_requested'), { after })).at(-1);
     expect(told).toMatchObject({ id: permission });
     const [only, ...more] = await pending(id);
     expect([only?.id, more]).toEqual([permission, []]);
-    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${id}/ws?after=0`, {
-      headers: { authorization: `Bearer ${daemon.token}` },
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/sessions/${id}/ws?after=0`, {
+      headers: { authorization: `Bearer ${server.token}` },
     } as unknown as string[]);
     const seen = new Promise((resolve) => {
       socket.onmessage = ({ data }) => {
@@ -130,17 +130,17 @@ describe('what an agent waited for when its server was killed', () => {
     socket.send(JSON.stringify({ type: 'permission', id: 1, permission, decision: { decision: 'allow' } }));
     expect((await asking).json.text).toContain('"allowed"');
     socket.close();
-    const resolved = (await eventsOf(daemon, id)).filter(of('permission_resolved'));
+    const resolved = (await eventsOf(server, id)).filter(of('permission_resolved'));
     expect(resolved).toMatchObject([{ id: permission, outcome: 'allowed', by: 'local' }]);
   });
 
   test('ends with a stop, or with its session', async () => {
     const { id, permission } = leftOf('deleted');
-    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    await server.call(`POST /v1/sessions/${id}/stop`);
     const path = `/v1/sessions/${id}/permissions/${permission}`;
-    expect((await daemon.call(`GET ${path}`)).json).toMatchObject({ resolution: { outcome: 'cancelled' } });
-    expect((await daemon.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
-    expect((await daemon.call(`GET ${path}`)).status).toBe(404);
+    expect((await server.call(`GET ${path}`)).json).toMatchObject({ resolution: { outcome: 'cancelled' } });
+    expect((await server.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+    expect((await server.call(`GET ${path}`)).status).toBe(404);
   });
 });
 
@@ -148,10 +148,10 @@ test('what a kernel’s code waited for is allowed with nobody there, and the co
   const { id, permission } = leftOf('kernel');
   expect(await pending(id)).toMatchObject([{ id: permission, tool: 'say', summary: 'echo hi' }]);
   const decision = { body: { decision: 'allow' } };
-  expect((await daemon.call(`POST /v1/sessions/${id}/permissions/${permission}`, decision)).status).toBe(200);
-  const say = () => daemon.run(id, 'tools.say("hi").strip()');
+  expect((await server.call(`POST /v1/sessions/${id}/permissions/${permission}`, decision)).status).toBe(200);
+  const say = () => server.run(id, 'tools.say("hi").strip()');
   expect(await say()).toMatchObject({ status: 'ok', value: 'hi' });
   expect(JSON.stringify(await say())).toContain('nobody is there to ask');
-  const resolved = (await eventsOf(daemon, id)).filter(of('permission_resolved'));
+  const resolved = (await eventsOf(server, id)).filter(of('permission_resolved'));
   expect(resolved).toMatchObject([{ id: permission, outcome: 'allowed', by: 'local' }]);
 });

@@ -3,24 +3,24 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ClientSession, UseOptions } from '../../../src/client/index.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
-import { connectTo, sharedDaemon } from '../../support/servers/client.ts';
-import type { Daemon } from '../../support/servers/server.ts';
+import { connectTo, sharedServer } from '../../support/servers/client.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 type Attend = NonNullable<UseOptions['approve']>;
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
-  daemon = await sharedDaemon();
-  const { id } = await daemon.session({ agentKey: 'approvals' });
-  await daemon.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
+  server = await sharedServer();
+  const { id } = await server.session({ agentKey: 'approvals' });
+  await server.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
 });
 
 let made = 0;
 const newSession = async (settings: Record<string, unknown> = {}) =>
-  (await daemon.session({ agentKey: `approvals ${made++}`, ...settings })).id;
+  (await server.session({ agentKey: `approvals ${made++}`, ...settings })).id;
 
 const attending = async (id: string, approve?: Attend): Promise<ClientSession> => {
-  const client = await connectTo(daemon, 'url');
+  const client = await connectTo(server, 'url');
   return await client.session(id, approve === undefined ? {} : { approve });
 };
 
@@ -80,7 +80,7 @@ describe('a tool that requires approval', () => {
     await told;
     const { events } = await session.eventPage();
     const { id: approval } = Object(events.find(({ type }) => type === 'permission_requested'));
-    const late = await daemon.call(`POST /v1/sessions/${id}/permissions/${approval}`, { body: { decision: 'allow' } });
+    const late = await server.call(`POST /v1/sessions/${id}/permissions/${approval}`, { body: { decision: 'allow' } });
     expect(late).toMatchObject({
       status: 409,
       json: { error: { code: 'ALREADY_RESOLVED', details: { outcome: 'denied', by: 'local', reason: 'not today' } } },
@@ -149,7 +149,7 @@ describe('a tool that requires approval', () => {
     await asked;
     const { events } = await session.eventPage();
     const { id: approval } = Object(events.find(({ type }) => type === 'permission_requested'));
-    const elsewhere = await daemon.call(`POST /v1/sessions/${other}/permissions/${approval}`, {
+    const elsewhere = await server.call(`POST /v1/sessions/${other}/permissions/${approval}`, {
       body: { decision: 'allow' },
     });
     expect(elsewhere).toMatchObject({ status: 404, json: { error: { code: 'NOT_FOUND' } } });
@@ -159,11 +159,11 @@ describe('a tool that requires approval', () => {
 
   it('cannot be answered by who may only look', async () => {
     const id = await newSession({ shares: [{ role: 'viewer', right: 'view' }] });
-    const token = await daemon.user('looker', 'viewer');
+    const token = await server.user('looker', 'viewer');
     const answer = `POST /v1/sessions/${id}/permissions/prm_0000000000000000`;
-    expect(await daemon.call(answer, { token, body: { decision: 'allow' } })).toMatchObject({ status: 403 });
+    expect(await server.call(answer, { token, body: { decision: 'allow' } })).toMatchObject({ status: 403 });
     const { connect } = await import('../../../src/client/index.ts');
-    await using client = await connect({ url: daemon.url, token });
+    await using client = await connect({ url: server.url, token });
     await expect(client.session(id, { approve: async () => true })).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 });

@@ -6,16 +6,16 @@ import type { SessionInfo } from '../../../src/protocol/session-info.ts';
 import type { SessionManager } from '../../../src/server/sessions/session-manager.ts';
 import type { DocumentStore, Storage } from '../../../src/storage/contract.ts';
 import { execute } from '../../support/servers/executions.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 import { newPlace, openHost, useRedis } from './session-hosts.ts';
 
 const BOB = 'usr_b000000000000000';
 
 useRedis();
-let daemon: Daemon;
+let server: TestServer;
 
 beforeAll(async () => {
-  daemon = await Daemon.start();
+  server = await TestServer.start();
 });
 
 interface Told {
@@ -118,24 +118,24 @@ describe.each(kinds)('with sessions in storage of the kind %s', (kind) => {
 it('files of a fork do not vanish where its parent is deleted at the same time', { timeout: 180_000 }, async () => {
   const ended: string[] = [];
   for (let round = 0; round < 60; round++) {
-    const { id } = await daemon.session({ agentKey: `parent ${round}` });
-    await daemon.run(id, 'open("kept", "w").write("kept")');
+    const { id } = await server.session({ agentKey: `parent ${round}` });
+    await server.run(id, 'open("kept", "w").write("kept")');
     const later = Math.floor(round / 4);
     const [forked, deleted] = await Promise.all([
       delay(round % 2 === 0 ? 0 : later).then(() =>
-        daemon.call<SessionInfo>(`POST /v1/sessions/${id}/fork`, { body: { agentKey: `fork ${round}` } }),
+        server.call<SessionInfo>(`POST /v1/sessions/${id}/fork`, { body: { agentKey: `fork ${round}` } }),
       ),
-      delay(round % 2 === 0 ? later : 0).then(() => daemon.call(`DELETE /v1/sessions/${id}`)),
+      delay(round % 2 === 0 ? later : 0).then(() => server.call(`DELETE /v1/sessions/${id}`)),
     ]);
     ended.push(`${forked.status} ${deleted.status}`);
     // One of the two, or neither.
     expect([forked.status, deleted.status]).not.toEqual([201, 204]);
     expect([404, 409, 201]).toContain(forked.status);
     if (forked.status === 201) {
-      expect(await daemon.run(forked.json.id, 'open("kept").read()')).toMatchObject({ value: 'kept' });
-      expect((await daemon.call(`DELETE /v1/sessions/${forked.json.id}`)).status).toBe(204);
+      expect(await server.run(forked.json.id, 'open("kept").read()')).toMatchObject({ value: 'kept' });
+      expect((await server.call(`DELETE /v1/sessions/${forked.json.id}`)).status).toBe(204);
     }
-    if (deleted.status !== 204) expect((await daemon.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+    if (deleted.status !== 204) expect((await server.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
   }
   // Both came first at some time, else the rounds show nothing.
   expect(ended).toContain('201 409');

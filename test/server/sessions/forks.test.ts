@@ -7,25 +7,25 @@ import type { AuditRecord } from '../../../src/protocol/access-models.ts';
 import type { SessionInfo } from '../../../src/protocol/session-info.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { makeWheel } from '../../support/packages/wheels.ts';
-import { type Answer, Daemon } from '../../support/servers/server.ts';
+import { type Answer, TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 let ann: string;
 let bob: string;
 let made = 0;
 
 beforeAll(async () => {
-  daemon = await Daemon.start();
-  ann = await daemon.user('ann', 'member');
-  bob = await daemon.user('bob', 'member');
-  const { id } = await daemon.session({ agentKey: 'own' }, bob);
+  server = await TestServer.start();
+  ann = await server.user('ann', 'member');
+  bob = await server.user('bob', 'member');
+  const { id } = await server.session({ agentKey: 'own' }, bob);
   await value(bob, id, 'artifacts.save("secret", "of bob")');
 });
 
 const codeOf = ({ json }: Answer): unknown => (json.error as { code?: string } | undefined)?.code;
 
 async function value(token: string, session: string, code: string): Promise<unknown> {
-  const { json } = await daemon.call(`POST /v1/sessions/${session}/execute`, { token, body: { code } });
+  const { json } = await server.call(`POST /v1/sessions/${session}/execute`, { token, body: { code } });
   return json.status === 'ok' ? json.value : json.error;
 }
 
@@ -53,19 +53,19 @@ builtins.sum = spy
 
 async function planted(right = 'manage'): Promise<SessionInfo> {
   const shares = [{ user: 'bob', right }];
-  const info = await daemon.session({ agentKey: `planted ${made++}`, shares }, ann);
+  const info = await server.session({ agentKey: `planted ${made++}`, shares }, ann);
   await value(ann, info.id, PLANT);
   return info;
 }
 
 async function forkOf(session: string, token: string): Promise<SessionInfo> {
   const body = { agentKey: `fork ${made++}` };
-  const { json, text, status } = await daemon.call<SessionInfo>(`POST /v1/sessions/${session}/fork`, { token, body });
+  const { json, text, status } = await server.call<SessionInfo>(`POST /v1/sessions/${session}/fork`, { token, body });
   if (status !== 201) throw new Error(text);
   return json;
 }
 
-const confirm = (session: string, token: string) => daemon.call(`POST /v1/sessions/${session}/confirm`, { token });
+const confirm = (session: string, token: string) => server.call(`POST /v1/sessions/${session}/confirm`, { token });
 
 /** `call`: what its owner runs, in good faith. */
 async function expectClosed(session: string, token: string, call = 'sum([1])'): Promise<void> {
@@ -84,7 +84,7 @@ describe('a fork that somebody else made', () => {
     const fork = await forkOf(parent.id, bob);
     expect(fork).toMatchObject({ unconfirmed: true });
     await expectClosed(fork.id, bob);
-    const { json } = await daemon.call<{ artifacts: { name: string }[] }>(`GET /v1/sessions/${fork.id}/artifacts`, {
+    const { json } = await server.call<{ artifacts: { name: string }[] }>(`GET /v1/sessions/${fork.id}/artifacts`, {
       token: bob,
     });
     expect(json.artifacts.map(({ name }) => name)).toEqual(['secret']);
@@ -102,7 +102,7 @@ describe('a fork that somebody else made', () => {
     ['POST', '/deps', { requirements: ['six'] }],
   ])('has no agent, and nothing done with its maker’s things: %s %s', async (method, path, body) => {
     const fork = await forkOf((await planted()).id, bob);
-    const answer = await daemon.call(`${method} /v1/sessions/${fork.id}${path}`, { token: bob, body });
+    const answer = await server.call(`${method} /v1/sessions/${fork.id}${path}`, { token: bob, body });
     expect({ path, status: answer.status, code: codeOf(answer) }).toEqual({
       ...{ path, status: 403, code: 'FORK_UNCONFIRMED' },
     });
@@ -113,8 +113,8 @@ describe('a fork that somebody else made', () => {
     const parent = await planted();
     const fork = await forkOf(parent.id, bob);
     const shares = [{ user: 'ann', right: 'manage' }];
-    await daemon.call(`PATCH /v1/sessions/${fork.id}`, { token: bob, body: { shares } });
-    for (const token of [ann, daemon.token]) {
+    await server.call(`PATCH /v1/sessions/${fork.id}`, { token: bob, body: { shares } });
+    for (const token of [ann, server.token]) {
       const refused = await confirm(fork.id, token);
       expect(codeOf(refused)).toBe('FORBIDDEN');
       expect(refused.text).toContain('Ask its owner, bob, to confirm it.');
@@ -126,7 +126,7 @@ describe('a fork that somebody else made', () => {
     expect(await value(bob, fork.id, 'artifacts.load("secret")')).toBe('of bob');
     expect(await value(bob, fork.id, 'kept + 1')).toBe(42);
     expect((await confirm(fork.id, bob)).status).toBe(200);
-    const audit = await daemon.call<{ entries: AuditRecord[] }>(`GET /v1/audit?limit=1000&session=${fork.id}`);
+    const audit = await server.call<{ entries: AuditRecord[] }>(`GET /v1/audit?limit=1000&session=${fork.id}`);
     const outcomes = audit.json.entries.filter(({ action }) => action === 'session.confirm');
     expect(outcomes.map(({ userName, outcome }) => [userName, outcome])).toEqual([
       ['ann', 'refused'],
@@ -134,7 +134,7 @@ describe('a fork that somebody else made', () => {
       ['bob', 'ok'],
       ['bob', 'ok'],
     ]);
-    const { text } = await daemon.call(`GET /v1/sessions/${fork.id}/events?after=0&limit=1000`, { token: bob });
+    const { text } = await server.call(`GET /v1/sessions/${fork.id}/events?after=0&limit=1000`, { token: bob });
     expect(text).toContain('"confirmed"');
   });
 
@@ -152,14 +152,14 @@ describe('a fork that somebody else made', () => {
   });
 
   it('of an admin is no exception, and a fork of it is as unconfirmed', async () => {
-    const fork = await forkOf((await planted()).id, daemon.token);
-    await expectClosed(fork.id, daemon.token);
-    const again = await forkOf(fork.id, daemon.token);
+    const fork = await forkOf((await planted()).id, server.token);
+    await expectClosed(fork.id, server.token);
+    const again = await forkOf(fork.id, server.token);
     expect(again).toMatchObject({ unconfirmed: true });
-    await expectClosed(again.id, daemon.token);
+    await expectClosed(again.id, server.token);
     // Each is confirmed by itself.
-    await confirm(fork.id, daemon.token);
-    expect((await daemon.call(`GET /v1/sessions/${again.id}`)).json).toMatchObject({ unconfirmed: true });
+    await confirm(fork.id, server.token);
+    expect((await server.call(`GET /v1/sessions/${again.id}`)).json).toMatchObject({ unconfirmed: true });
   });
 });
 
@@ -170,21 +170,21 @@ it('a fork has its owner’s packages only once it is confirmed', { timeout: 120
   await makeWheel(wheels, 'tiny-thing');
   const dataDir = await scratchFolder();
   const session = { packages: { wheelFolders: [wheels], noIndex: true } };
-  const start = () => Daemon.start({ dataDir, session });
-  const first = daemon;
+  const start = () => TestServer.start({ dataDir, session });
+  const first = server;
   onTestFinished(() => {
-    daemon = first;
+    server = first;
   });
-  daemon = await start();
-  const [a, b] = [await daemon.user('ann', 'member'), await daemon.user('bob', 'member')];
-  const { id: own } = await daemon.session({ agentKey: 'own' }, b);
+  server = await start();
+  const [a, b] = [await server.user('ann', 'member'), await server.user('bob', 'member')];
+  const { id: own } = await server.session({ agentKey: 'own' }, b);
   const shares = [{ user: 'bob', right: 'manage' }];
-  const { id } = await daemon.session({ agentKey: 'x', syncDepsOnStart: true, shares }, a);
+  const { id } = await server.session({ agentKey: 'x', syncDepsOnStart: true, shares }, a);
   await value(a, id, '1');
   const fork = await forkOf(id, b);
   const find = 'str(__import__("importlib.util").util.find_spec("tiny_thing"))';
   // Bob adds one while the fork has a kernel.
-  const added = await daemon.call(`POST /v1/sessions/${own}/deps`, {
+  const added = await server.call(`POST /v1/sessions/${own}/deps`, {
     token: b,
     body: { requirements: ['tiny-thing'] },
   });
@@ -192,16 +192,16 @@ it('a fork has its owner’s packages only once it is confirmed', { timeout: 120
   expect(await value(b, own, find)).toContain('tiny_thing');
   expect(await value(b, fork.id, find)).toBe('None');
   // Its next kernel begins without it as well.
-  await daemon[Symbol.asyncDispose]();
-  daemon = await start();
+  await server[Symbol.asyncDispose]();
+  server = await start();
   expect(await value(b, fork.id, find)).toBe('None');
   await confirm(fork.id, b);
   expect(await value(b, fork.id, find)).toContain('tiny_thing');
-  await daemon[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 });
 
 it('a fork of one’s own session needs no confirmation', async () => {
-  const { id } = await daemon.session({ agentKey: `own ${made++}` }, bob);
+  const { id } = await server.session({ agentKey: `own ${made++}` }, bob);
   const fork = await forkOf(id, bob);
   expect(fork).not.toHaveProperty('unconfirmed');
   expect(await value(bob, fork.id, 'artifacts.load("secret")')).toBe('of bob');
@@ -209,20 +209,20 @@ it('a fork of one’s own session needs no confirmation', async () => {
 
 it('a fork stays unconfirmed over a restart of the server', async () => {
   const dataDir = await scratchFolder();
-  const before = await Daemon.start({ dataDir });
-  const first = daemon;
-  daemon = before;
+  const before = await TestServer.start({ dataDir });
+  const first = server;
+  server = before;
   const [a, b] = [await before.user('ann', 'member'), await before.user('bob', 'member')];
   const { id } = await before.session({ agentKey: 'x', shares: [{ user: 'bob', right: 'manage' }] }, a);
   await value(a, id, PLANT);
   const fork = await forkOf(id, b);
   await before[Symbol.asyncDispose]();
-  await using after = await Daemon.start({ dataDir });
-  daemon = after;
+  await using after = await TestServer.start({ dataDir });
+  server = after;
   expect((await after.call(`GET /v1/sessions/${fork.id}`, { token: b })).json).toMatchObject({ unconfirmed: true });
   // Of what was planted, names have come back.
   await expectClosed(fork.id, b, 'spy([1])');
   expect((await confirm(fork.id, b)).status).toBe(200);
   expect(await value(b, fork.id, 'artifacts.list()')).toEqual([]);
-  daemon = first;
+  server = first;
 });

@@ -1,16 +1,16 @@
 /** A list of hosts as the network of a session at a server: who may ask for it, and what its log tells. */
 
 import { beforeAll, expect, test } from 'vitest';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 
 beforeAll(async () => {
-  daemon = await Daemon.start();
+  server = await TestServer.start();
 });
 
 test('a denied attempt is an event of the session, once', async () => {
-  const { id, settings } = await daemon.session({ sandbox: { network: { allow: ['Example.ORG.', '10.0.0.5:5432'] } } });
+  const { id, settings } = await server.session({ sandbox: { network: { allow: ['Example.ORG.', '10.0.0.5:5432'] } } });
   expect(settings.sandbox).toMatchObject({ network: { allow: ['example.org', '10.0.0.5:5432'] } });
   const code = `
 import urllib.request
@@ -20,20 +20,20 @@ for _ in range(20):
     except OSError as error:
         print(error.code)
 `;
-  expect(await daemon.run(id, code)).toMatchObject({ status: 'ok', stdout: '403\n'.repeat(20) });
+  expect(await server.run(id, code)).toMatchObject({ status: 'ok', stdout: '403\n'.repeat(20) });
   const denied = { type: 'network_denied', host: 'other.example', port: 80, reason: 'not_listed' };
   await expect
     .poll(async () => {
-      const { json } = await daemon.call<{ events: { type: string }[] }>(`GET /v1/sessions/${id}/events`);
+      const { json } = await server.call<{ events: { type: string }[] }>(`GET /v1/sessions/${id}/events`);
       return json.events.filter(({ type }) => type === 'network_denied');
     })
     .toEqual([expect.objectContaining(denied)]);
 });
 
 test('members need leave for it, as for the network of the machine', async () => {
-  const token = await daemon.user('mia', 'member');
+  const token = await server.user('mia', 'member');
   const body = { sandbox: { network: { allow: ['127.0.0.1:6379'] } } };
-  const { status, json } = await daemon.call('POST /v1/sessions', { token, body });
+  const { status, json } = await server.call('POST /v1/sessions', { token, body });
   expect([status, json]).toEqual([
     403,
     expect.objectContaining({ error: expect.objectContaining({ code: 'FORBIDDEN' }) }),
@@ -42,6 +42,6 @@ test('members need leave for it, as for the network of the machine', async () =>
 
 test.each(['http://a.org', 'user@a.org', '0x7f.1', '*.org', 'a.org/b', ''])('%j is no host of a list', async (host) => {
   const body = { sandbox: { network: { allow: [host] } } };
-  const { status, text } = await daemon.call('POST /v1/sessions', { body });
+  const { status, text } = await server.call('POST /v1/sessions', { body });
   expect([status, text]).toEqual([400, expect.stringContaining('must be a host')]);
 });

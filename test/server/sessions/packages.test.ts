@@ -7,20 +7,20 @@ import { FileStorage } from '../../../src/storage/file/storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { makeWheel } from '../../support/packages/wheels.ts';
 import { connectTo } from '../../support/servers/client.ts';
-import { Daemon } from '../../support/servers/server.ts';
+import { TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
   const wheels = await mkdtemp(join(await scratchFolder(), 'wheels-'));
   // Installers of a root host run as another user.
   await chmod(wheels, 0o755);
   await makeWheel(wheels, 'tiny-thing');
-  daemon = await Daemon.start({ session: { packages: { wheelFolders: [wheels], noIndex: true } } });
+  server = await TestServer.start({ session: { packages: { wheelFolders: [wheels], noIndex: true } } });
 });
 
 describe('packages over the API', { timeout: 120_000 }, () => {
   it('tell how far they are, and are found by every live kernel of their owner', async () => {
-    const client = await connectTo(daemon, 'url');
+    const client = await connectTo(server, 'url');
     const [one, other] = [await client.open({ agentKey: 'one' }), await client.open({ agentKey: 'other' })];
     await other.run('x = 1');
     const lines: string[] = [];
@@ -37,10 +37,10 @@ describe('packages over the API', { timeout: 120_000 }, () => {
 
   it('that are installed before a kernel starts are told in the log, what fails once', async () => {
     {
-      await using storage = await FileStorage.open(daemon.facts.dataDir);
+      await using storage = await FileStorage.open(server.facts.dataDir);
       for (const name of ['tiny-thing', 'no-such-thing']) await storage.deps.add(name);
     }
-    const client = await connectTo(daemon, 'socket');
+    const client = await connectTo(server, 'socket');
     const session = await client.open({ agentKey: 'prepared', syncDepsOnStart: true });
     expect(await session.run('import tiny_thing; tiny_thing.VERSION')).toMatchObject({ value: '1.0.0' });
     const told = async () => {

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { textOf } from '../../mcp/client.ts';
-import { type Answer, Daemon } from '../../support/servers/server.ts';
+import { type Answer, TestServer } from '../../support/servers/server.ts';
 
-let daemon: Daemon;
+let server: TestServer;
 beforeAll(async () => {
-  daemon = await Daemon.start({
+  server = await TestServer.start({
     membersMay: ['in-process'],
     // An agent that talks much.
     agents: {
@@ -25,13 +25,13 @@ beforeAll(async () => {
 const limits = (memoryMb: number) => ({ limits: { memoryMb } });
 
 async function bounded(name: string, quotas: Record<string, number>) {
-  const token = await daemon.user(name, 'member');
-  await daemon.call(`PATCH /v1/users/${name}`, { body: { quotas } });
-  const call = (what: string, body?: unknown) => daemon.call(what, { token, body });
+  const token = await server.user(name, 'member');
+  await server.call(`PATCH /v1/users/${name}`, { body: { quotas } });
+  const call = (what: string, body?: unknown) => server.call(what, { token, body });
   return {
     token,
     call,
-    session: async (agentKey: string, more = {}) => (await daemon.session({ agentKey, ...more }, token)).id,
+    session: async (agentKey: string, more = {}) => (await server.session({ agentKey, ...more }, token)).id,
     run: (id: string, code = '1') => call(`POST /v1/sessions/${id}/execute`, { code }),
   };
 }
@@ -53,7 +53,7 @@ it('sessions, also of many that are made at once and of forks; what is there alr
   expect(await session(String(there?.json.agentKey))).toBe(there?.json.id);
   expectOver(await call('POST /v1/sessions', { agentKey: 'more' }), 'sessions');
   expectOver(await call(`POST /v1/sessions/${there?.json.id}/fork`, { agentKey: 'fork' }), 'sessions');
-  await daemon.call('PATCH /v1/users/sessions', { body: { quotas: { sessions: 3 } } });
+  await server.call('PATCH /v1/users/sessions', { body: { quotas: { sessions: 3 } } });
   const more = await session('more');
   expectOver(await call('POST /v1/sessions', { agentKey: 'yet more' }), 'sessions');
   await call(`DELETE /v1/sessions/${more}`);
@@ -88,7 +88,7 @@ it('executions a minute, over REST and over MCP together', async () => {
   const id = await session('1');
   expect((await run(id, 'x = 1')).status).toBe(200);
   const client = new Client({ name: 'test', version: '1' });
-  const url = new URL(`/v1/sessions/${id}/mcp`, daemon.url);
+  const url = new URL(`/v1/sessions/${id}/mcp`, server.url);
   const requestInit = { headers: { authorization: `Bearer ${token}` } };
   await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
   const again = () => client.callTool({ name: 'run_code', arguments: { code: 'x + 1' } });
@@ -105,14 +105,14 @@ it('storage, with files that are sent and files that code has written', async ()
   const id = await session('1');
   const write = (bytes: number) => {
     const path = `PUT /v1/sessions/${id}/files/content?path=f`;
-    return daemon.call(path, { token, body: 'x'.repeat(bytes) });
+    return server.call(path, { token, body: 'x'.repeat(bytes) });
   };
   expect((await write(1000)).status).toBe(200);
   expectOver(await write(5_000_000), 'storageBytes');
   const other = await bounded('written', {});
   const theirs = await other.session('1');
   await other.run(theirs, 'open("f", "wb").write(b"x" * 5_000_000)');
-  await daemon.call('PATCH /v1/users/written', { body: { quotas: { storageBytes: 3_000_000 } } });
+  await server.call('PATCH /v1/users/written', { body: { quotas: { storageBytes: 3_000_000 } } });
   expectOver(await other.run(theirs), 'storageBytes');
   expect((await run(id)).status).toBe(200);
   expect((await call('GET /v1/sessions')).status).toBe(200);
@@ -135,7 +135,7 @@ os.unlink("f")`,
   const { session, run } = await bounded(user, {});
   const id = await session('1');
   expect((await run(id, `import os\n${code}`)).status).toBe(200);
-  await daemon.call(`PATCH /v1/users/${user}`, { body: { quotas: { storageBytes: 3_000_000 } } });
+  await server.call(`PATCH /v1/users/${user}`, { body: { quotas: { storageBytes: 3_000_000 } } });
   expectOver(await run(id), 'storageBytes');
 });
 
@@ -143,7 +143,7 @@ it.runIf(process.getuid?.() === 0)('storage, with folders that are deleted and n
   const { session, run, call } = await bounded('refilling', {});
   const id = await session('1');
   expect((await run(id, 'open("f", "wb").write(b"x" * 5_000_000)')).status).toBe(200);
-  const agents = join(daemon.facts.dataDir, 'agents');
+  const agents = join(server.facts.dataDir, 'agents');
   const folder = readdirSync(agents).find((name) => name.includes('refilling')) ?? '';
   // What is mounted cannot be removed.
   const held = join(agents, folder, 'workspace', 'f');
@@ -155,7 +155,7 @@ it.runIf(process.getuid?.() === 0)('storage, with folders that are deleted and n
   onTestFinished(unmount);
   expect((await call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
   expect(left()).toHaveLength(1);
-  await daemon.call('PATCH /v1/users/refilling', { body: { quotas: { storageBytes: 3_000_000 } } });
+  await server.call('PATCH /v1/users/refilling', { body: { quotas: { storageBytes: 3_000_000 } } });
   const next = await session('2');
   expectOver(await run(next), 'storageBytes');
   const { session: others, run: runOther } = await bounded('bystander', { storageBytes: 3_000_000 });
@@ -178,9 +178,9 @@ it('storage, with what agents have said; none is prompted where there is no room
   const prompt = () => call(`POST /v1/sessions/${id}/prompt`, { prompt: 'Talk.', agent: 'claude' });
   expect(await prompt()).toMatchObject({ status: 200, json: { status: 'completed' } });
   // It is measured anew where there was no limit meanwhile.
-  await daemon.call('PATCH /v1/users/words', { body: { quotas: {} } });
+  await server.call('PATCH /v1/users/words', { body: { quotas: {} } });
   expect((await run(id)).status).toBe(200);
-  await daemon.call('PATCH /v1/users/words', { body: { quotas: { storageBytes: 3_000_000 } } });
+  await server.call('PATCH /v1/users/words', { body: { quotas: { storageBytes: 3_000_000 } } });
   expectOver(await prompt(), 'storageBytes');
   expectOver(await run(id), 'storageBytes');
 });
@@ -189,7 +189,7 @@ it.each(['files/content?path=long', 'artifacts/long/content'])(
   'storage, of %s that comes without a length',
   async (path) => {
     const { session, token } = await bounded(`chunked-${path.slice(0, 5)}`, { storageBytes: 1_000_000 });
-    const url = new URL(`/v1/sessions/${await session('1')}/${path}`, daemon.url);
+    const url = new URL(`/v1/sessions/${await session('1')}/${path}`, server.url);
     let sent = 0;
     const body = new ReadableStream({
       pull(controller) {
@@ -202,7 +202,7 @@ it.each(['files/content?path=long', 'artifacts/long/content'])(
     const { status } = answer;
     expectOver({ status, headers: answer.headers, text: '', json: JSON.parse(await answer.text()) }, 'storageBytes');
     // It is told in the audit log, with where it came from.
-    const { json } = await daemon.call<{ entries: Record<string, unknown>[] }>('GET /v1/audit?after=0&limit=1000');
+    const { json } = await server.call<{ entries: Record<string, unknown>[] }>('GET /v1/audit?after=0&limit=1000');
     expect(json.entries).toContainEqual(
       expect.objectContaining({ target: 'long', from: '127.0.0.1', code: 'QUOTA_EXCEEDED' }),
     );
@@ -220,7 +220,7 @@ it('`in-process` is for members where an admin has turned it on, and nothing els
 it('a fork does not bring along what its maker could not have asked for', async () => {
   const { call } = await bounded('forker', {});
   const shares = [{ user: 'forker', right: 'manage' }];
-  const { id } = await daemon.session({ agentKey: 'wide', sandbox: { readable: ['/etc'] }, shares });
+  const { id } = await server.session({ agentKey: 'wide', sandbox: { readable: ['/etc'] }, shares });
   const { status, json } = await call(`POST /v1/sessions/${id}/fork`, { agentKey: 'mine' });
   expect({ status, ...(json.error as object) }).toMatchObject({ status: 403, details: { privilege: 'folders' } });
 });

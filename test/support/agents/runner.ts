@@ -1,4 +1,4 @@
-/** Runners as child processes, made as the build makes them, with a daemon's side that a test can look at. */
+/** Runners as child processes, made as the build makes them, with a server's side that a test can look at. */
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -66,8 +66,8 @@ export async function runCommand(file: string, command: string, input: string | 
 
 type Prompt = z.input<typeof ExecutePrompt.params>;
 
-/** The daemon's side of one runner that serves. */
-export class TestDaemon implements AsyncDisposable {
+/** The server's side of one runner that serves. */
+export class RunnerTestServer implements AsyncDisposable {
   readonly child: ChildProcessWithoutNullStreams;
   readonly peer: RpcPeer;
   readonly events: AgentEvent[] = [];

@@ -10,7 +10,7 @@ import { SessionEvent } from '../../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../../src/protocol/turn.ts';
 import { scratchFolder } from '../kernels/session.ts';
 import type { TestServerOptions } from './serve-here.ts';
-import { Daemon } from './server.ts';
+import { TestServer } from './server.ts';
 
 /** The stand-in's key: found nowhere but at the model. */
 export const KEY = 'sk-ant-canary-3f9c0d7b51e24a68';
@@ -28,27 +28,27 @@ export async function bundledRunner(entry = '../../../src/runner/cella-runner.ts
   return folder;
 }
 
-export interface AgentDaemonOptions extends TestServerOptions {
+export interface AgentServerOptions extends TestServerOptions {
   readonly modelUrl: string;
   readonly runner: string;
   readonly programs?: string;
 }
 
-export async function agentDaemon({ modelUrl, runner, programs, ...more }: AgentDaemonOptions): Promise<Daemon> {
+export async function agentServer({ modelUrl, runner, programs, ...more }: AgentServerOptions): Promise<TestServer> {
   const agents = { runner, ...(programs === undefined ? {} : { agents: programs }) };
-  const daemon = await Daemon.start({
+  const server = await TestServer.start({
     gateway: { providers: [`anthropic=${modelUrl}`] },
     ...more,
     agents: { ...more.agents, programs: { ...agents, ...more.agents?.programs } },
   });
   // No turn begins without one.
-  await setKey(daemon);
-  return daemon;
+  await setKey(server);
+  return server;
 }
 
 /** The key that its owner's agents use. */
-export async function setKey(daemon: Daemon, value = KEY, token?: string): Promise<void> {
-  const { status, text } = await daemon.call('PUT /v1/credentials/anthropic', { body: { value }, token });
+export async function setKey(server: TestServer, value = KEY, token?: string): Promise<void> {
+  const { status, text } = await server.call('PUT /v1/credentials/anthropic', { body: { value }, token });
   if (status >= 300) throw new Error(`no credential: ${text}`);
 }
 
@@ -76,20 +76,20 @@ export async function hostileRunner(): Promise<string> {
 }
 
 export async function prompt(
-  daemon: Daemon,
+  server: TestServer,
   session: string,
   text: string,
   { token, headers = {}, ...more }: Record<string, unknown> & { token?: string; headers?: Record<string, string> } = {},
 ) {
-  return await daemon.call<TurnInfo & { replayed: boolean; error?: { code: string; message: string } }>(
+  return await server.call<TurnInfo & { replayed: boolean; error?: { code: string; message: string } }>(
     `POST /v1/sessions/${session}/prompt`,
     { body: { prompt: text, ...more }, token, headers },
   );
 }
 
 /** All events that there are now. */
-export async function eventsOf(daemon: Daemon, session: string, query = ''): Promise<SessionEvent[]> {
-  const { json, text } = await daemon.call<{ events: unknown[] }>(
+export async function eventsOf(server: TestServer, session: string, query = ''): Promise<SessionEvent[]> {
+  const { json, text } = await server.call<{ events: unknown[] }>(
     `GET /v1/sessions/${session}/events?limit=10000${query}`,
   );
   if (!Array.isArray(json.events)) throw new Error(`no events: ${text}`);
@@ -98,12 +98,12 @@ export async function eventsOf(daemon: Daemon, session: string, query = ''): Pro
 
 /** Reads along until something is told; gives what was told so far. */
 export async function until(
-  daemon: Daemon,
+  server: TestServer,
   session: string,
   isIt: (event: SessionEvent) => boolean,
   { after = 0 }: { readonly after?: number } = {},
 ): Promise<SessionEvent[]> {
-  const response = await daemon.fetch(`GET /v1/sessions/${session}/events?after=${after}`, {
+  const response = await server.fetch(`GET /v1/sessions/${session}/events?after=${after}`, {
     headers: { accept: 'application/x-ndjson' },
   });
   const seen: SessionEvent[] = [];
@@ -128,16 +128,16 @@ export async function until(
 
 /** Waits for a request of that tool, and decides it. */
 export async function decide(
-  daemon: Daemon,
+  server: TestServer,
   session: string,
   decision: Record<string, unknown>,
   { after = 0, token }: { readonly after?: number; readonly token?: string } = {},
 ): Promise<PermissionInfo> {
-  const events = await until(daemon, session, ({ type }) => type === 'permission_requested', { after });
+  const events = await until(server, session, ({ type }) => type === 'permission_requested', { after });
   const asked = events.at(-1);
   if (asked?.type !== 'permission_requested') throw new Error('nothing was asked for');
   const path = `POST /v1/sessions/${session}/permissions/${asked.id}`;
-  const { json, status, text } = await daemon.call<PermissionInfo>(path, { body: decision, token });
+  const { json, status, text } = await server.call<PermissionInfo>(path, { body: decision, token });
   if (status !== 200) throw new Error(`not decided: ${text}`);
   return json;
 }

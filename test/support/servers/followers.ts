@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
-import type { Daemon } from './server.ts';
+import type { TestServer } from './server.ts';
 import { ndjson, sse } from './streams.ts';
 
 export interface Told {
@@ -10,16 +10,16 @@ export interface Told {
   readonly type: string;
 }
 
-type Follow = (daemon: Daemon, session: string, isLast: (event: Told) => boolean) => Promise<Told[]>;
+type Follow = (server: TestServer, session: string, isLast: (event: Told) => boolean) => Promise<Told[]>;
 
 /** Resolves with a reader once that is connected: all from the first event on, to the last. */
 export type Follower = (...where: Parameters<Follow>) => Promise<{ readonly seen: Promise<Told[]> }>;
 
 const isEvent = (frame: object): frame is Told => 'seq' in frame;
 
-export const overSocket: Follower = async (daemon, session, isLast) => {
-  const url = `${daemon.url.replace('http', 'ws')}/v1/sessions/${session}/ws?after=0`;
-  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${daemon.token}` } });
+export const overSocket: Follower = async (server, session, isLast) => {
+  const url = `${server.url.replace('http', 'ws')}/v1/sessions/${session}/ws?after=0`;
+  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${server.token}` } });
   const events: Told[] = [];
   const seen = new Promise<Told[]>((resolve, reject) => {
     socket.on('message', (data) => {
@@ -40,8 +40,8 @@ export const overSocket: Follower = async (daemon, session, isLast) => {
 
 const streamed =
   (accept: string, read: (response: Response, visit: (event: Told) => Promise<unknown>) => Promise<Told[]>): Follower =>
-  async (daemon, session, isLast) => {
-    const response = await daemon.fetch(`GET /v1/sessions/${session}/events?after=0`, { headers: { accept } });
+  async (server, session, isLast) => {
+    const response = await server.fetch(`GET /v1/sessions/${session}/events?after=0`, { headers: { accept } });
     const seen = read(response, async (event) => !isLast(event));
     seen.catch(() => {}); // told to whoever waits
     return { seen };

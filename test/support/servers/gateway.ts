@@ -84,7 +84,7 @@ export class Gateway {
     return new Gateway({ dataDir, access, models, socket, server, stack });
   }
 
-  /** As a restart of the daemon: the same folder, nothing else kept. */
+  /** As a restart of the server: the same folder, nothing else kept. */
   async close(): Promise<void> {
     await closed(this.server);
     await this.#stack.disposeAsync();

@@ -24,14 +24,14 @@ export interface Answer<T = Record<string, unknown>> {
   readonly json: T;
 }
 
-const running = new Set<Daemon>();
+const running = new Set<TestServer>();
 
 afterAll(async () => {
-  await Promise.all([...running].map((daemon) => daemon[Symbol.asyncDispose]()));
+  await Promise.all([...running].map((server) => server[Symbol.asyncDispose]()));
   await shutdown();
 });
 
-export class Daemon implements AsyncDisposable {
+export class TestServer implements AsyncDisposable {
   readonly facts: ServedFacts;
   readonly token: string;
   readonly #end: () => void;
@@ -44,16 +44,16 @@ export class Daemon implements AsyncDisposable {
     this.#over = over;
   }
 
-  static async start(options: TestServerOptions = {}): Promise<Daemon> {
+  static async start(options: TestServerOptions = {}): Promise<TestServer> {
     const dataDir = options.dataDir ?? (await scratchFolder());
     const ended = Promise.withResolvers<void>();
     const ready = Promise.withResolvers<ServedFacts>();
     const over = serveHere({ ...options, dataDir }, ended.promise, ready.resolve);
     const facts = await Promise.race([ready.promise, over.then(() => Promise.reject(new Error('it ended at once')))]);
     const token = (await readFile(facts.adminTokenPath, 'utf8')).trim();
-    const daemon = new Daemon(facts, token, ended.resolve, over);
-    running.add(daemon);
-    return daemon;
+    const server = new TestServer(facts, token, ended.resolve, over);
+    running.add(server);
+    return server;
   }
 
   get url(): string {

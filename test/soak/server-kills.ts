@@ -11,7 +11,7 @@ import { Served } from '../support/servers/serve-process.ts';
 import { Churn } from './churn.ts';
 import { Worker } from './worker.ts';
 
-export interface DaemonKills {
+export interface ServerKills {
   readonly cella: Cella;
   readonly rounds: number;
   /** Beside those of a test: where it stores, for one. */
@@ -36,7 +36,7 @@ const WORKERS = ['a', 'b', 'c'];
 const LATER_MS = 150;
 const PATIENCE_MS = 20_000;
 
-export async function daemonKills({ cella, rounds, flags = [], random, progress }: DaemonKills): Promise<KillReport> {
+export async function serverKills({ cella, rounds, flags = [], random, progress }: ServerKills): Promise<KillReport> {
   const workers = WORKERS.map((key) => new Worker(key));
   const churn = new Churn();
   let wakingMs = 0;
