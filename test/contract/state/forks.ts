@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../../../src/index.ts';
+import { sharedEngineWithImage } from '../../support/docker/shared-docker.ts';
 import { eventually } from '../../support/kernels/attack-code.ts';
 import { type Open, runUntilReady, scratchFolder } from '../../support/kernels/session.ts';
 import { evaluate, kernelPid, kill, residents } from '../../support/kernels/state.ts';
@@ -364,10 +365,11 @@ function afterwards(open: Open): void {
       await (await Session.open({ ...options, agentKey: key })).destroy();
       await shutdown();`;
     const { executor } = parent;
+    const engine = executor === 'container' ? await sharedEngineWithImage() : undefined;
     const destroyElsewhere = (key: string) =>
       execFileSync(
         process.execPath,
-        ['--input-type=module', '-e', destroy, JSON.stringify([key, { dataDir, executor }])],
+        ['--input-type=module', '-e', destroy, JSON.stringify([key, { dataDir, executor, engine }])],
         {
           stdio: 'inherit',
         },
