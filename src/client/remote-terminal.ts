@@ -2,8 +2,8 @@
 
 import type { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
-import { AsyncQueue } from '../lib/async-queue.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
+import { AsyncQueue } from '../lib/queues.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';

@@ -1,10 +1,10 @@
 /** Subscribes to the events of a session over a WebSocket, and resumes by sequence number after a broken connection. */
 
 import { onAbort } from '../lib/abort.ts';
-import { AsyncQueue } from '../lib/async-queue.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
+import { AsyncQueue } from '../lib/queues.ts';
 import type { RouteRequest } from '../protocol/api/route.ts';
 import type { Routes } from '../protocol/api/routes.ts';
 import { CloseCode } from '../protocol/api/socket-frames.ts';

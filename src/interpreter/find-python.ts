@@ -5,7 +5,7 @@ import { access, constants, open, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { runProgram } from '../lib/run-program.ts';
+import { runProgram } from '../lib/process-end.ts';
 import { MemoizedByKey } from '../lib/single-flight.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';

@@ -1,6 +1,6 @@
 /** Executions of one session: one at a time, in the order they came, with a limit on how many may wait. */
 
-import { SerialQueue } from '../lib/serial-queue.ts';
+import { SerialQueue } from '../lib/queues.ts';
 import { CellaError } from '../protocol/errors.ts';
 
 export class ExecutionQueue extends SerialQueue {

@@ -1,6 +1,6 @@
 /** Frames from a kernel, handled in order. What waits is counted in the kernel's budget. */
 
-import { FifoQueue } from '../lib/fifo-queue.ts';
+import { FifoQueue } from '../lib/queues.ts';
 import { FRAME_COST, type Frame, FrameError } from '../protocol/kernel-frames.ts';
 import type { KernelBudget } from './kernel-budget.ts';
 

@@ -1,7 +1,7 @@
 /** One live interpreter seen from the host: one execution or request at a time, every frame checked. */
 
 import { timeoutAfterIo } from '../lib/deadline.ts';
-import { spinBriefly, stopSpinning } from '../lib/spin.ts';
+import { spinBriefly, stopSpinning } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type {
   Death,

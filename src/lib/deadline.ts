@@ -1,11 +1,10 @@
-/** Timeouts for answers from other processes: one that was stopped, or hangs, accepts what it is sent and never answers. */
-
+/** Timeouts: for an answer from a process that may be stopped or hang, and for a resource that is not used. */
 import { isStopped } from './process-identity.ts';
 
 /** Rejects with `late` if `work` has not settled after `ms`. The work itself goes on. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const over = Promise.withResolvers<never>();
-  // A process that was busy hears of the time first: what has come meanwhile is read before that.
+  // If this process was busy, its timers run first. An answer that arrived meanwhile is read before the work counts as late.
   const timer = setTimeout(() => setImmediate(() => over.reject(late())), ms);
   try {
     return await Promise.race([work, over.promise]);
@@ -14,7 +13,7 @@ export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => E
   }
 }
 
-/** Whether `work` settles within `ms`, in whatever way. */
+/** Whether `work` resolves or rejects within `ms`. */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   const settled = work.then(
     () => true,
@@ -23,16 +22,16 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
   return await withTimeout(settled, ms, () => new Error('late')).catch(() => false);
 }
 
-/** After how long without an answer it is worth a look whether a process was stopped. */
+/** How long a process may be silent before it is checked for having been stopped. */
 const STOPPED_CHECK_MS = 1500;
 
 interface Answering {
   readonly pid: number;
-  /** However busy the machine is, it answers within this time. */
+  /** Enough for an answer, however busy the machine is. */
   readonly timeoutMs: number;
 }
 
-/** Waits for another process: rejects with `silent` once it was stopped, or has had its time. */
+/** Waits for another process. Rejects with `silent` if that process is stopped or the timeout is over. */
 export async function answerFromProcess<T>(
   answer: Promise<T>,
   { pid, timeoutMs }: Answering,
@@ -53,7 +52,7 @@ export async function answerFromProcess<T>(
   }
 }
 
-/** Calls `act` where nobody has called what this returns by then. */
+/** Calls `act` after `ms`, once pending input was read. The function it returns cancels that. */
 export function timeoutAfterIo(ms: number, act: () => void): () => void {
   let last: NodeJS.Immediate | undefined;
   const timer = setTimeout(() => {
@@ -63,4 +62,28 @@ export function timeoutAfterIo(ms: number, act: () => void): () => void {
     clearTimeout(timer);
     clearImmediate(last);
   };
+}
+
+/** Calls back once something has not been used for some time. Does not keep the process alive. */
+export class IdleTimeout {
+  readonly #ms: number;
+  readonly #onIdle: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `ms`: 0 means never. */
+  constructor(ms: number, onIdle: () => void) {
+    this.#ms = ms;
+    this.#onIdle = onIdle;
+  }
+
+  /** Starts the time, or starts it again. */
+  restart(): void {
+    this.stop();
+    if (this.#ms > 0) this.#timer = setTimeout(this.#onIdle, this.#ms).unref();
+  }
+
+  /** For a resource that is in use again, or closed. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
 }

@@ -1,41 +1,41 @@
 /**
- * Long work on the event loop, in slices. SQLite, JSON and schemas work synchronously, and awaiting what is already there
- * lets no timer and no socket run: a loop over many things calls `giveWay` for each of them.
+ * Shares the event loop. SQLite, JSON and schemas work synchronously, and awaiting a value that is already there lets no
+ * timer or socket run. A loop over many items therefore calls `giveWay` for each of them.
  *
- * All such loops of this process share one slice per turn of the event loop. With a slice for each of them, a hundred
- * readers would stop it for a hundred slices. Those that wait take turns by whom they work for: a user with a hundred
- * scans has no more of it than one with a single scan.
+ * All such loops of this process share one slice per turn of the event loop: with a slice for each, a hundred readers
+ * would block it for a hundred slices. Waiting loops take turns by user, so a user with a hundred scans gets no more time
+ * than one with a single scan.
  */
-
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { availableParallelism } from 'node:os';
 
-/** A step may overrun it: what stops others is at most this and one step. */
+/** One step may overrun it, so others are blocked for at most a slice and a step. */
 const SLICE_MS = 8;
 
 /** When the work of this turn of the event loop began. */
 let begunAt: number | undefined;
 const worksFor = new AsyncLocalStorage<string>();
-/** By whom they work for; whose turn it is next comes first. */
+/** By user, the next one first. */
 const waiting = new Map<string, Array<() => void>>();
 
-/** What the work does, also later, has its turns together with all else that is done for the same one. */
+/** Runs `work` in the name of a user. Its steps, also later ones, share the turns of that user. */
 export function onBehalfOf<T>(whom: string, work: () => T): T {
   return worksFor.run(whom, work);
 }
 
-/** The function as part of the work that is going on now, whoever calls it later. */
+/** Binds the function to the user of the current work, whoever calls it later. */
 export function bindContext<F extends (...given: never[]) => unknown>(work: F): F {
   return AsyncLocalStorage.bind(work) as F;
 }
 
-/** Waits for the next turn of the event loop if the slice of this one is used up. One waiter goes on in each turn. */
+/** Waits for the next turn of the event loop if the slice of this one is used up. One waiter continues in each turn. */
 export async function giveWay(): Promise<void> {
   const now = performance.now();
   begin(now);
   if (now - (begunAt ?? now) >= SLICE_MS) await waitForTurn();
 }
 
-/** Waits for a turn of the event loop in which no other of these loops goes on: for a step of a millisecond or more. */
+/** Waits for a turn of the event loop that no other such loop uses: for a step of a millisecond or more. */
 export async function ownTurn(): Promise<void> {
   begin(performance.now());
   await waitForTurn();
@@ -61,7 +61,7 @@ function nextWaiter(): (() => void) | undefined {
   if (!first) return undefined;
   const [whom, waiters] = first;
   const next = waiters.shift();
-  // Whoever had a turn waits behind all others.
+  // A user who just had a turn goes to the end of the line.
   waiting.delete(whom);
   if (waiters.length > 0) waiting.set(whom, waiters);
   return next;
@@ -75,7 +75,7 @@ function turn(): void {
   next();
 }
 
-/** The same items, with turns for others between them. */
+/** Yields the items, and lets others run between them. */
 export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<T, void, undefined> {
   for (const item of items) {
     await giveWay();
@@ -83,10 +83,10 @@ export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<T, void, 
   }
 }
 
-/** Sorted at once, and merged before others have their turn. */
+/** Items that are sorted or merged in one step. */
 const RUN = 2000;
 
-/** As `toSorted`, with turns for others while it sorts. */
+/** Like `toSorted`, but lets others run while it sorts. */
 export async function sortedInSlices<T>(items: readonly T[], compare: (one: T, other: T) => number): Promise<T[]> {
   let runs: T[][] = [];
   for (let at = 0; at < items.length; at += RUN) {
@@ -110,4 +110,42 @@ async function merged<T>(ones: T[], others: T[], compare: (one: T, other: T) => 
     all.push((isOther ? others[otherAt++] : ones[at++]) as T);
   }
   return all;
+}
+
+/** A little longer than the round trip of a small cell. */
+const SPIN_MS = 0.4;
+/** For the first cell of a kernel, whose memory and processor caches are cold. */
+const FIRST_SPIN_MS = 1;
+/** With a single processor, spinning would keep the kernel from running. */
+const SINGLE_PROCESSOR = availableParallelism() < 2;
+
+const spinningFor = new Map<object, number>();
+let awake = false;
+
+/** Keeps the event loop awake briefly after a cell was sent: waking a sleeping process takes longer than a small cell. */
+export function spinBriefly(kernel: object, first: boolean): void {
+  if (SINGLE_PROCESSOR) return;
+  spinningFor.set(kernel, performance.now() + (first ? FIRST_SPIN_MS : SPIN_MS));
+  if (awake) return;
+  awake = true;
+  setImmediate(spin);
+}
+
+/** Called when the kernel has answered, or never will. */
+export function stopSpinning(kernel: object): void {
+  spinningFor.delete(kernel);
+}
+
+/** While an immediate is pending, the loop polls for input without sleeping. */
+function spin(): void {
+  const now = performance.now();
+  for (const [kernel, until] of spinningFor) if (now > until) spinningFor.delete(kernel);
+  awake = spinningFor.size > 0;
+  if (awake) setImmediate(spin);
+}
+
+/** CPU time of this thread in milliseconds. Time in which other processes ran does not count. */
+export function workedMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
 }

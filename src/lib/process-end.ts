@@ -1,21 +1,21 @@
-/** The end of a child process, with a deadline for what may never come: the end of its pipes, and of what cannot be killed. */
-
-import type { ChildProcess } from 'node:child_process';
+/** Waits for the end of a child process, with deadlines: its pipes may stay open, and some processes cannot be killed. */
+import { type ChildProcess, execFile } from 'node:child_process';
 import { Socket } from 'node:net';
 import { constants } from 'node:os';
-import { settlesWithin } from './deadline.ts';
+import { promisify } from 'node:util';
+import { settlesWithin, withTimeout } from './deadline.ts';
 
 interface ProcessEnd {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A pipe that is silent for so long after the end of its process is held open by another process. */
+/** A pipe that is silent for this long after its process ended is held open by another process. */
 export const SILENT_PIPE_MS = 1000;
-/** A process that waits for a disk that hangs takes no signal, not even SIGKILL. */
+/** A process that waits for a hanging disk ignores every signal, even SIGKILL. */
 export const LONGEST_KILL_MS = 10_000;
 
-/** Resolves when it has ended and its output was read. Rejects if it could not be started. */
+/** Resolves when the process has ended and its output was read. Rejects if it could not be started. */
 export function processEnd(child: ChildProcess): Promise<ProcessEnd> {
   const { promise, resolve, reject } = Promise.withResolvers<ProcessEnd>();
   child.once('error', (error) => child.pid === undefined && reject(error));
@@ -34,7 +34,7 @@ export function processEnd(child: ChildProcess): Promise<ProcessEnd> {
   return promise;
 }
 
-/** After SIGKILL was sent: whether `ended` came in time. If not, nothing waits for it any longer, and a warning says so. */
+/** After SIGKILL: whether `ended` settles in time. If not, emits a warning, and the caller stops waiting. */
 export async function endsAfterKill(ended: Promise<unknown>, what: string): Promise<boolean> {
   if (await settlesWithin(ended, LONGEST_KILL_MS)) return true;
   process.emitWarning(
@@ -43,7 +43,7 @@ export async function endsAfterKill(ended: Promise<unknown>, what: string): Prom
   return false;
 }
 
-/** Where a number has two names, the first is the one that people know: SIGABRT, not SIGIOT. */
+/** If a number has two names, the first is the well-known one: SIGABRT, not SIGIOT. */
 const names = new Map(
   Object.entries(constants.signals)
     .reverse()
@@ -52,4 +52,13 @@ const names = new Map(
 
 export function signalName(number: number): string {
   return names.get(number) ?? `signal ${number}`;
+}
+
+const run = promisify(execFile);
+
+/** Runs a short program and returns its stdout. It is killed after `timeoutMs`. Rejects like `execFile`. */
+export async function runProgram(program: string, args: readonly string[], timeoutMs: number): Promise<string> {
+  const running = run(program, args, { timeout: timeoutMs, killSignal: 'SIGKILL', encoding: 'utf8' });
+  const late = () => new Error(`it was killed after ${timeoutMs / 1000} s and does not end`);
+  return (await withTimeout(running, timeoutMs + LONGEST_KILL_MS, late)).stdout;
 }

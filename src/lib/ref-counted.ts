@@ -1,6 +1,6 @@
 /** Resources by key that their users share. Each is closed some time after its last user has released it. */
 
-import { IdleTimeout } from './idle-timeout.ts';
+import { IdleTimeout } from './deadline.ts';
 
 interface RefCountedOptions<T> {
   /** How long a resource without users stays open. */

@@ -2,7 +2,7 @@
 
 import type { z } from 'zod';
 import type { Agent, AgentSetup } from '../agents/agent-adapter.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
+import { SerialQueue } from '../lib/queues.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { transcriptPieces } from '../protocol/runner-commands.ts';
 import type { ReadTranscript, SetupSession } from '../protocol/runner-methods.ts';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { describeRunFailure, parseJson } from '../interpreter/find-python.ts';
 import { kernelPackage } from '../interpreter/package-file.ts';
 import { systemCode } from '../lib/errno.ts';
-import { runProgram } from '../lib/run-program.ts';
+import { runProgram } from '../lib/process-end.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { firstUids } from './sandbox-user.ts';
 

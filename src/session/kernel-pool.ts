@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { AcquireGroup, type KernelSlots, LimitedKernelSlots } from '../kernel-manager/kernel-slots.ts';
-import { IdleTimeout } from '../lib/idle-timeout.ts';
+import { IdleTimeout } from '../lib/deadline.ts';
 import { omitUndefined } from '../lib/omit-undefined.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';

@@ -9,7 +9,7 @@ import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import type { CellOptions } from '../kernel-manager/kernel-cells.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';
-import { AsyncQueue } from '../lib/async-queue.ts';
+import { AsyncQueue } from '../lib/queues.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';

@@ -3,7 +3,7 @@
 import { Session } from 'node:inspector/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { workedMs } from '../../src/lib/worked-ms.ts';
+import { workedMs } from '../../src/lib/event-loop.ts';
 import { covered, type FileCoverage, type ParserFile } from './coverage.ts';
 import { corpusOf, Mutator } from './mutate.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { withTimeout } from '../../lib/deadline.ts';
-import { runProgram } from '../../lib/run-program.ts';
+import { runProgram } from '../../lib/process-end.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
 import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';

@@ -1,6 +1,6 @@
 /** The artifacts of a storage: bytes of any size by name, for host callers and for kernels. */
 
-import { SerialQueue } from '../../lib/serial-queue.ts';
+import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../../storage/contract.ts';

@@ -6,10 +6,10 @@ import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { packageFile } from '../../interpreter/package-file.ts';
-import { IdleTimeout } from '../../lib/idle-timeout.ts';
+import { IdleTimeout } from '../../lib/deadline.ts';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
-import { SerialQueue } from '../../lib/serial-queue.ts';
+import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkSourceLength, invalidSkill, ParsedSource, type SkillParser } from './skill.ts';
 

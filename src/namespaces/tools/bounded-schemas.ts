@@ -12,7 +12,7 @@ import type {
   jsonSchemaValidator,
 } from '@modelcontextprotocol/client';
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
-import { workedMs } from '../../lib/worked-ms.ts';
+import { workedMs } from '../../lib/event-loop.ts';
 
 /** Letters of all keys and texts, and one for each thing. What is done with a text in one step cannot be ended, either. */
 const MOST_LETTERS = 256 * 1024;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { workedMs } from '../../lib/worked-ms.ts';
+import { workedMs } from '../../lib/event-loop.ts';
 import { schemaProblem } from './mcp-calls.ts';
 
 type Schema = Parameters<typeof schemaProblem>[0];

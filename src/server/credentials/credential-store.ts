@@ -4,7 +4,7 @@
  */
 
 import { z } from 'zod';
-import { SerialQueue } from '../../lib/serial-queue.ts';
+import { SerialQueue } from '../../lib/queues.ts';
 import {
   type CredentialInfo,
   CredentialValue,

@@ -1,6 +1,6 @@
 /** What was used of models, by session, and by user and day: durable, and the same for all servers of a storage. */
 
-import { KeyedSerialQueue } from '../../lib/serial-queue.ts';
+import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { type DayUsage, ModelUsage, type TokenUsage, type UsageCounts } from '../../protocol/turn.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';

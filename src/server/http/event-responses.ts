@@ -1,7 +1,7 @@
 /** Streamed responses, as JSON lines or server-sent events: as fast as the client reads, while it may read. */
 
 import type { UnderlyingSource } from 'node:stream/web';
-import { AsyncQueue } from '../../lib/async-queue.ts';
+import { AsyncQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DepsLine } from '../../protocol/namespace-models.ts';
 import type { StreamItem } from '../../protocol/session-events.ts';

@@ -1,6 +1,6 @@
 /** Whether a user may have one more live kernel and its memory. Checked before a kernel starts. */
 
-import { KeyedSerialQueue } from '../../lib/serial-queue.ts';
+import { KeyedSerialQueue } from '../../lib/queues.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { IdleTimeout } from '../../lib/idle-timeout.ts';
+import { IdleTimeout } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { TurnResult } from '../../protocol/turn.ts';
 import { drainingError } from '../request-errors.ts';

@@ -1,7 +1,7 @@
 /** The turns of a session's agent: one at a time, in the order in which they were accepted. */
 
 import { onAbort } from '../../lib/abort.ts';
-import { SerialQueue } from '../../lib/serial-queue.ts';
+import { SerialQueue } from '../../lib/queues.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import {

@@ -5,7 +5,7 @@ import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { systemCode } from '../../lib/errno.ts';
 import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
-import { SerialQueue } from '../../lib/serial-queue.ts';
+import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';

@@ -1,7 +1,7 @@
 /** Requests to a package index, within limits. A password goes only to the index that it belongs to. */
 
 import { buffer } from 'node:stream/consumers';
-import { IdleTimeout } from '../../../lib/idle-timeout.ts';
+import { IdleTimeout } from '../../../lib/deadline.ts';
 import { decoded, withoutUser } from '../package-source.ts';
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 

@@ -1,5 +1,26 @@
-import { expect, test } from 'vitest';
-import { AsyncQueue } from './async-queue.ts';
+import { expect, it, test } from 'vitest';
+import { AsyncQueue, FifoQueue } from './queues.ts';
+
+it('gives what was put into it in order, also where others come meanwhile', () => {
+  const queue = new FifoQueue<number>();
+  const seen: number[] = [];
+  let next = 0;
+  for (let round = 0; round < 200; round++) {
+    for (let i = 0; i < 100; i++) queue.push(next++);
+    for (let i = 0; i < 60; i++) {
+      seen.push(queue.first ?? -1);
+      queue.shift();
+    }
+  }
+  while (queue.first !== undefined) {
+    seen.push(queue.first);
+    queue.shift();
+  }
+  expect(seen).toEqual(Array.from({ length: next }, (_, index) => index));
+  queue.push(7);
+  queue.clear();
+  expect(queue.first).toBeUndefined();
+});
 
 async function readAll<T>(queue: AsyncQueue<T>): Promise<T[]> {
   const items: T[] = [];

@@ -1,0 +1,160 @@
+/** Queues of items, for one reader, and of work, run one piece at a time. They work in browsers, too. */
+
+const FEW = 1024;
+
+/** First in, first out. Unlike Array.shift, taking an item costs the same however many wait. */
+export class FifoQueue<T> {
+  #items: (T | undefined)[] = [];
+  #taken = 0;
+
+  get first(): T | undefined {
+    return this.#items[this.#taken];
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  /** Removes the first item. */
+  shift(): void {
+    this.#items[this.#taken++] = undefined;
+    if (this.#taken < FEW || this.#taken * 2 < this.#items.length) return;
+    this.#items = this.#items.slice(this.#taken);
+    this.#taken = 0;
+  }
+
+  clear(): void {
+    this.#items = [];
+    this.#taken = 0;
+  }
+}
+
+interface QueuedItem<T> {
+  readonly item: T;
+  readonly size: number;
+}
+
+interface AsyncQueueOptions {
+  /** The total size above which the oldest items are dropped. The newest always stays. */
+  readonly dropAbove?: number;
+}
+
+/** One side pushes items, one reader waits for the next. */
+export class AsyncQueue<T> implements AsyncIterable<T> {
+  readonly #dropAbove: number;
+  readonly #items = new FifoQueue<QueuedItem<T>>();
+  #size = 0;
+  #ended = false;
+  #error: Error | undefined;
+  #wake: () => void = () => {};
+
+  constructor({ dropAbove = Number.POSITIVE_INFINITY }: AsyncQueueOptions = {}) {
+    this.#dropAbove = dropAbove;
+  }
+
+  /** The total size of all waiting items. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** Does nothing after `end`. */
+  push(item: T, size = 1): void {
+    if (this.#ended) return;
+    this.#items.push({ item, size });
+    this.#size += size;
+    while (this.#size > this.#dropAbove && this.#size > size) this.#take();
+    this.#wake();
+  }
+
+  /** The reader still gets the waiting items, then the first error that was given. May be called again. */
+  end(error?: Error): void {
+    this.#error ??= error;
+    this.#ended = true;
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
+    for (;;) {
+      const next = this.#take();
+      if (next) yield next.item;
+      else if (this.#error) throw this.#error;
+      else if (this.#ended) return;
+      else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+
+  #take(): QueuedItem<T> | undefined {
+    const { first } = this.#items;
+    if (!first) return undefined;
+    this.#items.shift();
+    this.#size -= first.size;
+    return first;
+  }
+}
+
+/** Runs one piece of work at a time, in the order it came. Work starts synchronously if nothing else runs. */
+export class SerialQueue {
+  readonly #urgent: (() => void)[] = [];
+  readonly #waiting: (() => void)[] = [];
+  #taken = 0;
+
+  /** Whether nothing runs or waits. */
+  get free(): boolean {
+    return this.#taken === 0;
+  }
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    return this.#enter(this.#waiting, work);
+  }
+
+  /** Runs after the current work and before all that waits. */
+  runNext<T>(work: () => Promise<T>): Promise<T> {
+    return this.#enter(this.#urgent, work);
+  }
+
+  /** Resolves when all work that was queued so far has ended. */
+  async idle(): Promise<void> {
+    if (!this.free) await this.run(async () => {});
+  }
+
+  #enter<T>(queue: (() => void)[], work: () => Promise<T>): Promise<T> {
+    if (this.#taken++ === 0) return this.#begin(work);
+    const { promise, resolve } = Promise.withResolvers<T>();
+    queue.push(() => resolve(this.#begin(work)));
+    return promise;
+  }
+
+  #begin<T>(work: () => Promise<T>): Promise<T> {
+    const turn = work();
+    const done = () => {
+      this.#taken--;
+      const next = this.#urgent.shift() ?? this.#waiting.shift();
+      if (next) queueMicrotask(next);
+    };
+    turn.then(done, done);
+    return turn;
+  }
+}
+
+/** A serial queue for each key. Idle keys take no memory. */
+export class KeyedSerialQueue<Key> {
+  readonly #queues = new Map<Key, SerialQueue>();
+
+  async run<T>(key: Key, work: () => Promise<T>): Promise<T> {
+    const queue = this.#queues.get(key) ?? new SerialQueue();
+    this.#queues.set(key, queue);
+    try {
+      return await queue.run(work);
+    } finally {
+      if (queue.free && this.#queues.get(key) === queue) this.#queues.delete(key);
+    }
+  }
+}
