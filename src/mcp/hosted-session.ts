@@ -4,10 +4,9 @@ import { createMcpHandler, isLegacyRequest } from '@modelcontextprotocol/server'
 import { CellaError } from '../protocol/errors.ts';
 import type { NamespacesApi, SessionApi } from '../session/api.ts';
 import type { LogLine } from './execution-result.ts';
-import { LegacyConnections } from './legacy-connections.ts';
 import type { McpBackend } from './mcp-backend.ts';
 import { ExecutionsAwaitingAnswer, McpExecutionQueue } from './mcp-executions.ts';
-import { createMcpServer } from './mcp-server.ts';
+import { createMcpServer, LegacyConnections } from './mcp-server.ts';
 
 interface HostedMcpOptions {
   readonly agentKey: string;

@@ -6,7 +6,6 @@ import { onAbort } from '../lib/abort.ts';
 import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
 import type { ExecutionEvent, InputRequestEvent } from '../protocol/execution-events.ts';
 import type { RunOptions, SessionApi } from '../session/api.ts';
-import { BoundedOutput } from './bounded-output.ts';
 import {
   approvalForm,
   type Elicitation,
@@ -15,7 +14,14 @@ import {
   inputForm,
   toApproval,
 } from './elicitation.ts';
-import { appendLine, type LogLine, saveFullOutput, toErrorResult, toExecutionReport } from './execution-result.ts';
+import {
+  appendLine,
+  BoundedOutput,
+  type LogLine,
+  saveFullOutput,
+  toErrorResult,
+  toExecutionReport,
+} from './execution-result.ts';
 
 interface RunCodeRequest {
   readonly code: string;

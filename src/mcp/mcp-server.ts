@@ -1,12 +1,12 @@
 /** The MCP server as one client sees it: its tools, its resources, and how to use them. */
 
-import { McpServer } from '@modelcontextprotocol/server';
+import { randomUUID } from 'node:crypto';
+import { McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import type { McpBackend } from './mcp-backend.ts';
-import type { ProtocolEra } from './run-code-call.ts';
 import { registerArtifactResources, registerArtifacts } from './tools/artifact-tools.ts';
 import { registerTools } from './tools/cella-tools.ts';
 import { registerDeps } from './tools/package-tools.ts';
-import { registerRunCode } from './tools/run-code.ts';
+import { type ProtocolEra, registerRunCode } from './tools/run-code.ts';
 import { registerSkills } from './tools/skill-tools.ts';
 
 const INSTRUCTIONS = `Cella runs Python in a kernel that keeps its state: use run_code for calculations, data and files, in small steps that build on each other. Look for a skill with search_skills before you write code for a common task, and keep what worked with create_skill. In code, tools, skills, artifacts and deps are there without an import.`;
@@ -24,4 +24,66 @@ export function createMcpServer(
   registerArtifactResources(context);
   registerDeps(context);
   return server;
+}
+
+/** At most this many; the one that was idle longest is closed first. */
+const MAX_CONNECTIONS = 64;
+
+interface LegacyConnection {
+  readonly transport: WebStandardStreamableHTTPServerTransport;
+  readonly server: McpServer;
+}
+
+/** Clients of the 2025 protocol over HTTP. Each has its own connection, so that the server can ask it and it can cancel. */
+export class LegacyConnections {
+  readonly #make: () => McpServer;
+  readonly #byId = new Map<string, LegacyConnection>();
+
+  constructor(make: () => McpServer) {
+    this.#make = make;
+  }
+
+  async handle(request: Request): Promise<Response> {
+    const id = request.headers.get('mcp-session-id');
+    if (id === null) return await this.#open(request);
+    const known = this.#byId.get(id);
+    if (!known) {
+      const error = { code: -32_001, message: 'Session not found: initialize again.' };
+      return Response.json({ jsonrpc: '2.0', error, id: null }, { status: 404 });
+    }
+    // The last in the map is the last that was used.
+    this.#byId.delete(id);
+    this.#byId.set(id, known);
+    return await known.transport.handleRequest(request);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#byId.keys()].map((id) => this.#drop(id)));
+  }
+
+  /** What is no initialization gets the transport's own answer, and no connection. */
+  async #open(request: Request): Promise<Response> {
+    const server = this.#make();
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => randomUUID(),
+      onsessioninitialized: (id) => this.#keep(id, { transport, server }),
+      onsessionclosed: (id) => this.#drop(id),
+    });
+    await server.connect(transport);
+    const response = await transport.handleRequest(request);
+    if (transport.sessionId === undefined) await server.close();
+    return response;
+  }
+
+  async #keep(id: string, connection: LegacyConnection): Promise<void> {
+    this.#byId.set(id, connection);
+    const [oldest] = this.#byId.keys();
+    if (this.#byId.size > MAX_CONNECTIONS && oldest !== undefined) await this.#drop(oldest);
+  }
+
+  async #drop(id: string): Promise<void> {
+    const connection = this.#byId.get(id);
+    this.#byId.delete(id);
+    await connection?.server.close();
+  }
 }

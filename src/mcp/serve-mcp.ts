@@ -7,11 +7,10 @@ import { basename } from 'node:path';
 import { Writable } from 'node:stream';
 import { type McpServerFactory, STDIO_DEFAULT_MAX_BUFFER_SIZE } from '@modelcontextprotocol/server';
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
-import { findToken } from './bearer-token.ts';
 import type { LogLine } from './execution-result.ts';
 import { PooledMcpBackend, type PooledMcpBackendOptions } from './mcp-backend.ts';
 import { createMcpServer } from './mcp-server.ts';
-import type { ProtocolEra } from './run-code-call.ts';
+import type { ProtocolEra } from './tools/run-code.ts';
 
 interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey' | 'log'> {
   readonly version: string;
@@ -41,8 +40,8 @@ export async function serveMcp(options: ServeMcpOptions): Promise<void> {
     return;
   }
   const { dataDir } = options.session;
+  const { findToken, serveOverHttp } = await import('./loopback-http.ts');
   const token = await findToken({ given: http.token, file: http.tokenFile, dataDir });
-  const { serveOverHttp } = await import('./loopback-http.ts');
   await using served = await serveOverHttp({ port: http.port, token: token.value, make, log });
   log(`MCP at ${served.url}; agent ${agentKey}; the bearer token is in ${token.where}`);
   await ended;

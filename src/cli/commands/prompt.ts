@@ -5,8 +5,13 @@ import type { Client, ClientSession } from '../../client/index.ts';
 import type { PermissionMode } from '../../protocol/turn.ts';
 import type { PromptOptions } from '../../session/api.ts';
 import { settings } from '../../settings/settings-table.ts';
-import { parseAgentName, parseToolNames, requireAgentApi } from '../agent/coding-agents.ts';
-import { type AgentTurnContext, ShownTurn } from '../agent/shown-turn.ts';
+import {
+  type AgentTurnContext,
+  parseAgentName,
+  parseToolNames,
+  requireAgentApi,
+  ShownTurn,
+} from '../agent/agent-turn.ts';
 import { findSession } from '../backend/find-server.ts';
 import { UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';

@@ -4,7 +4,7 @@ import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server
 import { z } from 'zod';
 import type { DepsResult, SessionApi, WorkOptions } from '../../session/api.ts';
 import type { McpBackend } from '../mcp-backend.ts';
-import { CallProgress } from '../run-code-call.ts';
+import { CallProgress } from './run-code.ts';
 import { AgentKey, asToolResult, listResult, READ_ONLY, type ToolContext } from './tool-context.ts';
 
 const DepsChange = z.object({

@@ -1,7 +1,17 @@
 /** The MCP tool run_code. */
 
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  type ClientCapabilities,
+  type InputRequiredResult,
+  inputRequired,
+  type McpServer,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { type ProtocolEra, RunCodeCall } from '../run-code-call.ts';
+import { type Elicitation, parseAnswer } from '../elicitation.ts';
+import type { CallClient, ExecutionsAwaitingAnswer, McpExecution } from '../mcp-executions.ts';
 import { AgentKey, asToolResult, type ToolContext, textResult } from './tool-context.ts';
 
 /** What a model would find out by failing. */
@@ -53,4 +63,163 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
         return await call.waitFor(resumed ?? backend.queue(agent_key).begin(request, call));
       }),
   );
+}
+
+/** One call of run_code: reports progress, and puts questions to the person. Clients of the 2025 protocol are asked while the call stays open. Those of the 2026 protocol get the question as the result of the call, and call again with the answer. */
+
+export type ProtocolEra = 'legacy' | 'modern';
+
+const ELICITATION_KEY = 'question';
+/** The question itself gives up long before. */
+const NO_TIMEOUT_MS = 2_147_483_647;
+
+export class RunCodeCall implements CallClient, Disposable {
+  readonly canElicit: boolean;
+  readonly #context: ServerContext;
+  readonly #era: ProtocolEra;
+  readonly #pending: ExecutionsAwaitingAnswer;
+  readonly #progress: CallProgress;
+
+  constructor(
+    context: ServerContext,
+    server: McpServer,
+    { era, pending }: { era: ProtocolEra; pending: ExecutionsAwaitingAnswer },
+  ) {
+    this.#context = context;
+    this.#era = era;
+    this.#pending = pending;
+    this.#progress = new CallProgress(context);
+    this.canElicit = supportsForms(context, server);
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.mcpReq.signal;
+  }
+
+  report(text: string): void {
+    this.#progress.report(text);
+  }
+
+  /** The execution that this call brings an answer for; undefined if the call starts a new one. */
+  takeResumed(): McpExecution | 'unknown' | undefined {
+    const resumeToken = this.#context.mcpReq.requestState();
+    if (resumeToken === undefined) return undefined;
+    const found = typeof resumeToken === 'string' ? this.#pending.take(resumeToken) : undefined;
+    if (!found) return 'unknown';
+    found.elicitation.settle(parseAnswer(this.#context.mcpReq.inputResponses, ELICITATION_KEY));
+    return found.execution;
+  }
+
+  async waitFor(execution: McpExecution): Promise<CallToolResult | InputRequiredResult> {
+    using _attached = execution.attach(this);
+    for (;;) {
+      const step = await execution.next();
+      if (step.kind === 'done') return step.result;
+      const { elicitation } = step;
+      if (this.#era === 'legacy') await this.#ask(elicitation);
+      else {
+        // The call ends here, and with it its progress.
+        await this.#progress.flush();
+        const requestState = this.#pending.add({ execution, elicitation });
+        return inputRequired({
+          inputRequests: { [ELICITATION_KEY]: inputRequired.elicit(elicitation.form) },
+          requestState,
+        });
+      }
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#progress[Symbol.dispose]();
+  }
+
+  async #ask(elicitation: Elicitation): Promise<void> {
+    try {
+      const signal = AbortSignal.any([elicitation.closed, this.signal]);
+      const answer = await this.#context.mcpReq.elicitInput(elicitation.form, { signal, timeout: NO_TIMEOUT_MS });
+      elicitation.settle(parseAnswer({ [ELICITATION_KEY]: answer }, ELICITATION_KEY));
+    } catch (error) {
+      elicitation.settle({
+        kind: 'declined',
+        reason: `the client could not ask: ${error instanceof Error ? error.message : error}`,
+      });
+    }
+  }
+}
+
+const Envelope = z.object({
+  [CLIENT_CAPABILITIES_META_KEY]: z.custom<ClientCapabilities>((value) => Object(value) === value),
+});
+
+/** Clients of the 2026 protocol send their capabilities with each call, others once. `elicitation: {}` means forms. */
+function supportsForms(context: ServerContext, server: McpServer): boolean {
+  const envelope = Envelope.safeParse(context.mcpReq.envelope);
+  const capabilities = envelope.success
+    ? envelope.data[CLIENT_CAPABILITIES_META_KEY]
+    : server.server.getClientCapabilities();
+  const elicitation = capabilities?.elicitation;
+  return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
+}
+
+const MIN_INTERVAL_MS = 200;
+/** Sent even without news, so that a client does not take long work for a hang. */
+const MAX_INTERVAL_MS = 10_000;
+const MAX_CHARACTERS = 2000;
+
+/** Sends progress notifications for a call, if the client asked for them. */
+export class CallProgress implements Disposable {
+  readonly #context: ServerContext;
+  readonly #token: string | number | undefined;
+  readonly #began = performance.now();
+  #waiting = '';
+  #count = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #sending: Promise<void> | undefined;
+  #over = false;
+
+  constructor(context: ServerContext) {
+    this.#context = context;
+    this.#token = context.mcpReq._meta?.progressToken;
+    this.#wait(MAX_INTERVAL_MS);
+  }
+
+  report(text: string): void {
+    if (this.#token === undefined || this.#over) return;
+    const first = this.#waiting === '';
+    this.#waiting = (this.#waiting + text).slice(-MAX_CHARACTERS);
+    if (first) this.#wait(this.#count === 0 ? 0 : MIN_INTERVAL_MS);
+  }
+
+  /** Sends pending text now. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#sending;
+    if (this.#waiting !== '') await this.#send();
+  }
+
+  [Symbol.dispose](): void {
+    this.#over = true;
+    clearTimeout(this.#timer);
+  }
+
+  #wait(milliseconds: number): void {
+    if (this.#token === undefined || this.#over) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#send(), milliseconds);
+  }
+
+  async #send(): Promise<void> {
+    // The previous notification still waits for a slow reader.
+    if (this.#sending || this.#token === undefined) return;
+    const seconds = Math.round((performance.now() - this.#began) / 1000);
+    const message = this.#waiting.toWellFormed() || `still running after ${seconds} s`;
+    this.#waiting = '';
+    this.#count++;
+    const params = { progressToken: this.#token, progress: this.#count, message };
+    // A client that is gone has ended the call, and with it the code.
+    this.#sending = this.#context.mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {});
+    await this.#sending;
+    this.#sending = undefined;
+    this.#wait(this.#waiting === '' ? MAX_INTERVAL_MS : MIN_INTERVAL_MS);
+  }
 }

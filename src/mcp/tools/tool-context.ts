@@ -2,8 +2,7 @@
 
 import type { CallToolResult, InputRequiredResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { cutMiddle } from '../bounded-output.ts';
-import { MAX_RESULT_CHARACTERS, toErrorResult } from '../execution-result.ts';
+import { cutMiddle, MAX_RESULT_CHARACTERS, toErrorResult } from '../execution-result.ts';
 import type { McpBackend } from '../mcp-backend.ts';
 
 export interface ToolContext {

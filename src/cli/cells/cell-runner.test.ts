@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describeDenied, formatBundle } from './event-printer.ts';
+import { describeDenied, formatBundle } from './cell-runner.ts';
 
 describe('bundleToText', () => {
   it('prefers the text', () => {
