@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ExecutionDeadline } from '../kernel/kernel-execution.ts';
 import { IdleTimeout, timeoutAfterIo } from './deadline.ts';
 
@@ -52,29 +52,31 @@ test('where nothing was said, it is told', async () => {
   await new Promise<void>((resolve) => void timeoutAfterIo(5, resolve));
 });
 
-beforeEach(() => vi.useFakeTimers());
-afterEach(() => vi.useRealTimers());
+describe('an idle timeout', () => {
+  beforeEach(() => vi.useFakeTimers());
+  afterEach(() => vi.useRealTimers());
 
-test('calls back once, after the time since the last use', () => {
-  const onIdle = vi.fn();
-  const idle = new IdleTimeout(100, onIdle);
-  idle.restart();
-  vi.advanceTimersByTime(60);
-  idle.restart();
-  vi.advanceTimersByTime(60);
-  expect(onIdle).not.toHaveBeenCalled();
-  vi.advanceTimersByTime(40);
-  vi.advanceTimersByTime(1000);
-  expect(onIdle).toHaveBeenCalledTimes(1);
-});
+  test('calls back once, after the time since the last use', () => {
+    const onIdle = vi.fn();
+    const idle = new IdleTimeout(100, onIdle);
+    idle.restart();
+    vi.advanceTimersByTime(60);
+    idle.restart();
+    vi.advanceTimersByTime(60);
+    expect(onIdle).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(40);
+    vi.advanceTimersByTime(1000);
+    expect(onIdle).toHaveBeenCalledTimes(1);
+  });
 
-test('does not call back while it is in use, nor if the time is 0', () => {
-  const onIdle = vi.fn();
-  const idle = new IdleTimeout(100, onIdle);
-  idle.restart();
-  idle.stop();
-  const never = new IdleTimeout(0, onIdle);
-  never.restart();
-  vi.advanceTimersByTime(1000);
-  expect(onIdle).not.toHaveBeenCalled();
+  test('does not call back while it is in use, nor if the time is 0', () => {
+    const onIdle = vi.fn();
+    const idle = new IdleTimeout(100, onIdle);
+    idle.restart();
+    idle.stop();
+    const never = new IdleTimeout(0, onIdle);
+    never.restart();
+    vi.advanceTimersByTime(1000);
+    expect(onIdle).not.toHaveBeenCalled();
+  });
 });
