@@ -67,7 +67,7 @@ for (const [signal, code] of [
 }
 
 const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'jupyter_server', 'pip'];
-const programs = { tmux: 'tmux', 'redis-server': 'redis-server', curl: 'curl', openssl: 'openssl' };
+const programs = { tmux: 'tmux', 'redis-server': 'redis-server', curl: 'curl', openssl: 'openssl', pgrep: 'procps' };
 /** Programs that make and become the ordinary user, and that run containers; only root needs them. */
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
 /** What compiles a Python for musl, in test/support/docker/foreign; only root runs it, in a container. */
