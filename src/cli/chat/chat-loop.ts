@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import { findAgent, requireAgentApi } from '../agent/agent-turn.ts';
+import { findAgent, requireAgentApi } from '../agent/shown-turn.ts';
 import { finishCell } from '../cells/cell-reader.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
 import { Exit, UsageError } from '../command-errors.ts';

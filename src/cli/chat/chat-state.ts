@@ -2,7 +2,7 @@
 
 import type { PermissionMode } from '../../protocol/turn.ts';
 import type { SessionApi } from '../../session/api.ts';
-import type { ShownTurn } from '../agent/agent-turn.ts';
+import type { ShownTurn } from '../agent/shown-turn.ts';
 import type { CellRunner } from '../cells/cell-runner.ts';
 import { reportFailure } from '../command-errors.ts';
 import { type Column, CommandOutput } from '../command-output.ts';

@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import { PermissionMode } from '../../protocol/turn.ts';
-import { findAgent, requireAgentApi, ShownTurn } from '../agent/agent-turn.ts';
+import { findAgent, requireAgentApi, ShownTurn } from '../agent/shown-turn.ts';
 import { finishCell, readBlock, readPythonBlock } from '../cells/cell-reader.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { signalName } from '../format.ts';

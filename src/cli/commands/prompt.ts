@@ -11,7 +11,7 @@ import {
   parseToolNames,
   requireAgentApi,
   ShownTurn,
-} from '../agent/agent-turn.ts';
+} from '../agent/shown-turn.ts';
 import { findSession } from '../backend/find-server.ts';
 import { UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';

@@ -7,7 +7,7 @@ import type { PermissionDecision } from '../../protocol/permission.ts';
 import type { TurnInfo } from '../../protocol/turn.ts';
 import type { InputLine, LineRequest, LineSource } from '../terminal/line-input.ts';
 import { Terminal } from '../terminal/terminal.ts';
-import { ShownTurn } from './agent-turn.ts';
+import { ShownTurn } from './shown-turn.ts';
 
 const turn = 'trn_0000000000000001';
 const id = 'prm_0000000000000001';
