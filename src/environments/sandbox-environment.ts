@@ -6,8 +6,7 @@ import type { ByteSource } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ProgramSpec } from '../protocol/host-payloads.ts';
 import type { ProcessExit } from '../protocol/process.ts';
-import { fileRights } from '../sandbox/sandbox-user.ts';
-import { folderId } from '../sandbox/spec.ts';
+import { fileRights, folderId } from '../sandbox/spec.ts';
 import {
   BaseEnvironment,
   checkProgram,

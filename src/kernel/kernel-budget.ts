@@ -10,8 +10,8 @@
  * - displays, output: what the result of the cell that runs will hold. The result says how much it leaves out.
  *
  * Not counted here, because it is bounded elsewhere: a frame of which a part has come, by the largest of its type
- * (protocol/kernel-frames.ts); frames before anybody reads, 1 MiB (environments/supervisor/frame-socket.ts); one read of an output pipe, 96 KiB
- * (environments/supervisor/frame-socket.ts); output between cells, of which the session keeps the newest 1 MiB (session/session.ts). The
+ * (protocol/kernel-frames.ts); frames before anybody reads, 1 MiB (kernel-connection.ts); one read of an output pipe, 96 KiB
+ * (environments/supervisor/supervisor-transport.ts); output between cells, of which the session keeps the newest 1 MiB (session/session.ts). The
  * result of a cell, and the events that were not read when it ended, belong to whoever asked for the cell: they are no
  * larger than what is counted here, and a kernel runs one cell at a time.
  */

@@ -1,9 +1,15 @@
-/** What a kernel's host provides: a frame connection, two output streams, interrupt and kill; and how its end is described. */
+/**
+ * The connection to a kernel: its frames and output streams, the order in which its frames are handled, and the errors for a
+ * kernel that could not start or has ended.
+ */
 
+import { FifoQueue } from '../lib/queues.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { Death } from '../protocol/execution-events.ts';
-import type { Frame } from '../protocol/kernel-frames.ts';
+import { FRAME_COST, type Frame, FrameError } from '../protocol/kernel-frames.ts';
 import { ExitCode } from '../protocol/kernel-limits.ts';
 import type { ProcessExit } from '../protocol/process.ts';
+import type { KernelBudget } from './kernel-budget.ts';
 
 /** Bytes from one descriptor of the kernel. */
 export interface ByteSource {
@@ -65,4 +71,177 @@ function describeExit(exit: ProcessExit): string {
   if (exit.environmentEnded !== undefined) return `The kernel is gone: ${exit.environmentEnded}.`;
   if (exit.signal !== undefined) return `The kernel was killed by ${exit.signal}.`;
   return `The kernel ended with exit code ${exit.code}.`;
+}
+
+/** A connection with more than this unread is paused. */
+const MOST_EARLY_BYTES = 1024 * 1024;
+
+/** Frames that arrive before anybody reads them wait in bounded memory. */
+export abstract class BufferedFrameConnection implements FrameConnection {
+  readonly #firstFrame = Promise.withResolvers<void>();
+  #onFrame: ((frame: Frame) => void) | undefined;
+  #onEnd: ((problem?: Error) => void) | undefined;
+  #early: Frame[] = [];
+  #earlyBytes = 0;
+  #paused = false;
+  #ended: { readonly problem: Error | undefined } | undefined;
+
+  abstract send(type: number, id: number, payload?: Uint8Array | string): void;
+  abstract sendAndDrain(type: number, id: number, payload: Uint8Array): Promise<void>;
+  abstract close(): void;
+  protected abstract pauseReading(): void;
+  protected abstract resumeReading(): void;
+
+  pause(): void {
+    this.#paused = true;
+    this.#applyPause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#applyPause();
+  }
+
+  read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void {
+    this.#onFrame = onFrame;
+    this.#onEnd = onEnd;
+    const early = this.#early;
+    this.#early = [];
+    this.#earlyBytes = 0;
+    // A reader may call `unread` after any of them.
+    for (const frame of early) this.deliver(frame);
+    this.#applyPause();
+    if (this.#ended) this.#onEnd?.(this.#ended.problem);
+  }
+
+  /** Takes the reader away again: what comes next waits for another. */
+  unread(): void {
+    this.#onFrame = undefined;
+    this.#onEnd = undefined;
+  }
+
+  /** Resolves when a frame waits to be read, or none will come. */
+  get firstFrame(): Promise<void> {
+    return this.#firstFrame.promise;
+  }
+
+  /** Whether nothing more will come. */
+  protected get ended(): boolean {
+    return this.#ended !== undefined;
+  }
+
+  protected deliver(frame: Frame): void {
+    if (this.#onFrame) {
+      this.#onFrame(frame);
+      return;
+    }
+    this.#early.push(frame);
+    this.#earlyBytes += frame.payload.length + FRAME_COST;
+    if (this.#earlyBytes > MOST_EARLY_BYTES) this.pauseReading();
+    this.#firstFrame.resolve();
+  }
+
+  /** Nothing more will come. */
+  protected finishReading(problem?: Error): void {
+    if (this.#ended) return;
+    this.#ended = { problem };
+    this.#firstFrame.resolve();
+    this.#onEnd?.(problem);
+  }
+
+  #applyPause(): void {
+    if (this.#paused || this.#earlyBytes > MOST_EARLY_BYTES) this.pauseReading();
+    else this.resumeReading();
+  }
+}
+
+/** A frame that may have to wait several times, and is parsed once. */
+export interface QueuedFrame {
+  readonly frame: Frame;
+  parsed?: unknown;
+}
+
+export interface FrameHandler {
+  /** Returns false if the frame must wait; throws FrameError if it is not allowed. */
+  handle(next: QueuedFrame): boolean;
+  /** The kernel violated the protocol. */
+  violated(reason: string): void;
+}
+
+/** Handles the frames of a kernel in order. Frames that wait are counted in the kernel's budget. */
+export class FrameQueue {
+  readonly #budget: Pick<KernelBudget, 'take' | 'give'>;
+  readonly #handler: FrameHandler;
+  readonly #frames = new FifoQueue<QueuedFrame>();
+  #pumping = false;
+  #closed = false;
+
+  constructor(budget: Pick<KernelBudget, 'take' | 'give'>, handler: FrameHandler) {
+    this.#budget = budget;
+    this.#handler = handler;
+  }
+
+  receive(frame: Frame): void {
+    // After a protocol violation, frames that still arrive are ignored.
+    if (this.#closed) return;
+    this.#frames.push({ frame });
+    // What waits for output to be read must not fill the host's memory meanwhile.
+    this.#budget.take('waiting', sizeOf(frame));
+    this.pump();
+  }
+
+  /** Handles frames in order, each when the output before it has been delivered. */
+  pump(): void {
+    // Handling a frame lets output go on, which may come back here for the next frame.
+    if (this.#pumping) return;
+    this.#pumping = true;
+    try {
+      for (let next = this.#frames.first; next; next = this.#frames.first) {
+        if (!this.#handler.handle(next)) break;
+        // The handler may have closed this queue.
+        if (this.#closed) break;
+        this.#frames.shift();
+        this.#budget.give('waiting', sizeOf(next.frame));
+      }
+    } catch (error) {
+      this.#handler.violated(error instanceof FrameError ? error.message : String(error));
+    } finally {
+      this.#pumping = false;
+    }
+  }
+
+  /** Ignores all further frames. */
+  close(): void {
+    this.#closed = true;
+    this.#frames.clear();
+  }
+}
+
+export function parsedOnce<T>(next: QueuedFrame, parse: (payload: Buffer) => T): T {
+  next.parsed ??= parse(next.frame.payload);
+  return next.parsed as T;
+}
+
+function sizeOf({ payload }: Frame): number {
+  return payload.length + FRAME_COST;
+}
+
+/** The system has no room for another process at the moment; the isolation itself would work. */
+const NO_ROOM = /Resource temporarily unavailable|BlockingIOError|can't start new thread|Cannot allocate memory/;
+const NO_ROOM_ADVICE =
+  'There is no room for another process. End some, or raise the limit: `ulimit -u`, `TasksMax=` of a service, `pids.max` of a control group. Then try again.';
+
+/** The error for a layer of isolation that could not be set up. */
+export function isolationError(layer: string, message: string): CellaError {
+  if (layer === 'workspace') {
+    return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
+  }
+  if (layer === 'preload') return new CellaError('INVALID_OPTIONS', `preload: ${message}.`);
+  if (layer === 'snapshot') return new CellaError('CHECKPOINT_GONE', `The kernel cannot go back: ${message}.`);
+  if (layer === 'template') return new CellaError('TEMPLATE_FAILED', `A kernel could not be started: ${message}.`);
+  return new CellaError(
+    'SANDBOX_UNAVAILABLE',
+    `The sandbox cannot be closed, so nothing was started: ${layer}: ${message}.`,
+    { details: { layer }, ...(NO_ROOM.test(message) ? { advice: NO_ROOM_ADVICE } : {}) },
+  );
 }

@@ -28,11 +28,16 @@ import {
 } from '../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import type { PyValue } from '../protocol/py-values.ts';
-import { FrameQueue, parsedOnce, type QueuedFrame } from './frame-queue.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
-import { isolationError } from './isolation-error.ts';
 import { KernelBudget } from './kernel-budget.ts';
-import { describeDeath, type KernelConnection } from './kernel-connection.ts';
+import {
+  describeDeath,
+  FrameQueue,
+  isolationError,
+  type KernelConnection,
+  parsedOnce,
+  type QueuedFrame,
+} from './kernel-connection.ts';
 import { ExecutionDeadline, type KernelExecution, type StopReason } from './kernel-execution.ts';
 import { KernelOutput, newOutputMarker, type StreamName } from './kernel-output.ts';
 import {

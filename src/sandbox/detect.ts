@@ -6,7 +6,7 @@ import { kernelPackage } from '../interpreter/package-file.ts';
 import { systemCode } from '../lib/errno.ts';
 import { runProgram } from '../lib/process-end.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { firstUids } from './sandbox-user.ts';
+import { firstUids } from './spec.ts';
 
 /** More than all trials together may take. */
 const DETECTION_MS = 60_000;

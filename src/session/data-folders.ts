@@ -18,8 +18,15 @@ import { systemCode } from '../lib/errno.ts';
 import { isStable } from '../lib/private-file.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { fileRights, isSandboxUid, type SandboxUser, sandboxUser } from '../sandbox/sandbox-user.ts';
-import { checkFolderId, folderProblem, resolveFolder } from '../sandbox/spec.ts';
+import {
+  checkFolderId,
+  fileRights,
+  folderProblem,
+  isSandboxUid,
+  resolveFolder,
+  type SandboxUser,
+  sandboxUser,
+} from '../sandbox/spec.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';

@@ -15,9 +15,10 @@ import type { EnvironmentSpec, FolderId, Mount } from '../protocol/environment-s
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
-import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import {
   checkFolderId,
+  type FileRights,
+  fileRights,
   limitsToSpec,
   policyOf,
   readableFolder,

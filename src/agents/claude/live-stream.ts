@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import type { AgentFailure, TokenUsage } from '../../protocol/turn.ts';
-import { truncateId } from '../truncate.ts';
+import { truncateId } from '../event-sender.ts';
 import { BlockEvents, providerFailure, type ToolOutcome, usageOf } from './block-events.ts';
 import { Block, SdkMessage, type SdkResult, SYNTHETIC, type ToolResultMeta } from './sdk-messages.ts';
 

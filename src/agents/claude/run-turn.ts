@@ -7,10 +7,18 @@ import type { AgentSetup, AgentTurn } from '../agent-adapter.ts';
 import { EventSender } from '../event-sender.ts';
 import { claudeFailure } from './block-events.ts';
 import { LiveStream } from './live-stream.ts';
-import { mcpServers, type PromptMessage, type Sdk, type SdkQuery, sdkOptions } from './sdk-options.ts';
+import {
+  makeTurnFolder,
+  mcpServers,
+  type PromptMessage,
+  type Sdk,
+  type SdkQuery,
+  sdkOptions,
+  toNativePrompt,
+  writeProfile,
+} from './sdk-options.ts';
 import { canUseTool } from './tool-permission.ts';
 import { uuidOfTurn } from './transcript-events.ts';
-import { makeTurnFolder, toNativePrompt, writeProfile } from './turn-folder.ts';
 
 /** How long the program may take to end before it is killed. */
 const END_GRACE_MS = 3000;

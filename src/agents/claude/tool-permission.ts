@@ -3,9 +3,9 @@
 import { z } from 'zod';
 import type { PermissionMode } from '../../protocol/turn.ts';
 import type { AgentSetup, AgentTurn } from '../agent-adapter.ts';
-import { truncateId, truncateInput, truncateText } from '../truncate.ts';
+import { truncateId, truncateInput, truncateText } from '../event-sender.ts';
+import { patternOf, summaryOf } from './block-events.ts';
 import type { CanUseTool, HookMatcher, ToolDecision } from './sdk-options.ts';
-import { patternOf, summaryOf } from './tool-summary.ts';
 
 /** Tools that change nothing: in `plan` mode, people may allow them. */
 const READERS = new Set(['Read', 'Glob', 'Grep', 'WebFetch', 'WebSearch', 'ListMcpResources', 'ReadMcpResource']);

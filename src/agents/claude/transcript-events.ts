@@ -2,7 +2,7 @@
 
 import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { AgentFailure, TurnStatus } from '../../protocol/turn.ts';
-import { BlockEvents, providerFailure, type ToolOutcome, usageOf, usageSince } from './block-events.ts';
+import { BlockEvents, fieldOf, providerFailure, type ToolOutcome, usageOf, usageSince } from './block-events.ts';
 import { itemOf, textsOf } from './live-stream.ts';
 import {
   type AssistantLine,
@@ -14,9 +14,7 @@ import {
   type ToolUse,
   type UserLine,
 } from './sdk-messages.ts';
-import { modeOf } from './sdk-options.ts';
-import { fieldOf } from './tool-summary.ts';
-import { fromNativePrompt } from './turn-folder.ts';
+import { fromNativePrompt, modeOf } from './sdk-options.ts';
 
 const INTERRUPTED = '[Request interrupted by user';
 

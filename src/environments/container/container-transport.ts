@@ -17,11 +17,12 @@ import { fromKernel, fromSupervisor } from '../../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
 import { openProxy, proxyPort } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
-import { FrameSocket, PipeSource } from '../supervisor/frame-socket.ts';
 import type { PauseCheck } from '../supervisor/supervisor-client.ts';
 import {
   attachPayload,
   type ConnectRequest,
+  FrameSocket,
+  PipeSource,
   type ProcessConnection,
   type SupervisorTransport,
 } from '../supervisor/supervisor-transport.ts';

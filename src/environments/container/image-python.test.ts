@@ -1,5 +1,8 @@
-import { describe, expect, it } from 'vitest';
-import { wheelPlatforms } from './image-python.ts';
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { removeUnused, wheelPlatforms } from './image-python.ts';
 
 describe('wheelPlatforms', () => {
   it('counts down from the glibc that is there, with the old names in their places', () => {
@@ -46,4 +49,18 @@ describe('wheelPlatforms', () => {
   it('names the machine alone where the library is one that no wheel knows', () => {
     expect(wheelPlatforms('x86_64', { name: 'glibc', version: [3, 0] })).toEqual(['linux_x86_64']);
   });
+});
+
+it('removes copies of the kernel that nobody has used for long, and no other', async () => {
+  const parent = await mkdtemp(join(tmpdir(), 'cella-copies-'));
+  onTestFinished(() => rm(parent, { recursive: true }));
+  const longAgo = new Date(Date.now() - 40 * 24 * 3_600_000);
+  for (const name of ['old', 'old-in-use', 'new']) {
+    await mkdir(join(parent, name, 'kernel'), { recursive: true });
+    await writeFile(join(parent, name, 'facts.json'), '{}');
+    if (name !== 'new') await utimes(join(parent, name), longAgo, longAgo);
+  }
+  await removeUnused(parent, new Set([join(parent, 'old-in-use')]));
+  expect((await readdir(parent)).sort()).toEqual(['new', 'old-in-use']);
+  await removeUnused(join(parent, 'nothing'), new Set());
 });

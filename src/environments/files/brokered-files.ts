@@ -4,7 +4,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { z } from 'zod';
 import { giveWay } from '../../lib/event-loop.ts';
-import type { FileRights } from '../../sandbox/sandbox-user.ts';
+import type { FileRights } from '../../sandbox/spec.ts';
 import { type FileBroker, fileBroker, NotBegun, Stuck } from './file-broker.ts';
 import { askerOf, BoundedListing, beginWriting, takeTurn } from './file-limits.ts';
 import { errorOf } from './file-paths.ts';

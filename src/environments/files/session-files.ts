@@ -3,7 +3,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { FolderId } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { FileRights } from '../../sandbox/sandbox-user.ts';
+import type { FileRights } from '../../sandbox/spec.ts';
 import { BrokeredFiles } from './brokered-files.ts';
 import type { FileKind } from './file-paths.ts';
 import { HostFiles } from './host-files.ts';

@@ -1,7 +1,7 @@
 /** Frames and output of a worker, through the ring buffers of the shared memory. */
 
-import { BufferedFrameConnection } from '../../kernel/early-frames.ts';
 import type { ByteSource } from '../../kernel/kernel-connection.ts';
+import { BufferedFrameConnection } from '../../kernel/kernel-connection.ts';
 import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
 import type { RingBuffer, SharedMemory } from './shared-memory.ts';
 

@@ -19,10 +19,9 @@ import type {
   StartKernelOptions,
 } from '../kernel-host.ts';
 import { type PrestartableHost, type SpareFactory, SparePool } from '../supervisor/spare-pool.ts';
-import { findPyodide } from './find-pyodide.ts';
 import { memoryImageFor } from './memory-image.ts';
-import type { KernelTask } from './worker/worker-messages.ts';
-import { PyodideWorker } from './worker-client.ts';
+import type { KernelTask } from './shared-memory.ts';
+import { findPyodide, PyodideWorker } from './worker-client.ts';
 
 export interface InProcessConfig {
   readonly memoryBytes: number;

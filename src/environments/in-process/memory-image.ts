@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { readKernelSources } from '../../interpreter/package-file.ts';
 import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Pyodide } from './find-pyodide.ts';
-import type { MemoryImageTask, WorkerMessage } from './worker/worker-messages.ts';
+import type { MemoryImageTask, WorkerMessage } from './shared-memory.ts';
+import type { Pyodide } from './worker-client.ts';
 import { startWorker } from './worker-client.ts';
 
 interface MemoryImageOptions {

@@ -4,9 +4,8 @@ import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { kernelPackage } from '../../interpreter/package-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { findPyodide } from './find-pyodide.ts';
-import type { HelperTask, WorkerMessage } from './worker/worker-messages.ts';
-import { startWorker } from './worker-client.ts';
+import type { HelperTask, WorkerMessage } from './shared-memory.ts';
+import { findPyodide, startWorker } from './worker-client.ts';
 
 const START_TIMEOUT_MS = 60_000;
 

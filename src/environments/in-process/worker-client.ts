@@ -1,17 +1,22 @@
-/** One Pyodide worker thread, seen from the host: the kernel in it, its signals, and the snapshots it holds. */
+/** Pyodide in a worker thread, seen from the host: the installed package, the kernel in a worker, its signals and snapshots. */
 
+import { readFile } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { z } from 'zod';
 import { packageFile } from '../../interpreter/package-file.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
+import { memoize } from '../../lib/single-flight.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
 import { fromKernel, parseSnapshotTaken } from '../../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
 import { FramePipe, SharedMemorySource } from './frame-pipe.ts';
-import { PROMPT_READ_BYTES, SharedMemory } from './shared-memory.ts';
-import type { KernelTask, WorkerMessage } from './worker/worker-messages.ts';
+import { type KernelTask, PROMPT_READ_BYTES, SharedMemory, type WorkerMessage } from './shared-memory.ts';
+import { type CompiledCode, wasm } from './worker/emscripten.ts';
 
 /** Compiled, the worker is JavaScript; from its source, Node strips the types. */
 const [FOLDER, ENDING] = import.meta.url.endsWith('.ts') ? ['src', 'ts'] : ['dist', 'js'];
@@ -306,4 +311,38 @@ class SignalSender {
     this.#memory.signal[0] = signal;
     this.#memory.wakeWorker();
   }
+}
+
+const Lock = z.object({ info: z.looseObject({ python: z.string(), abi_version: z.string() }) });
+
+/** The installed pyodide package. Its code is compiled once for all workers. */
+export interface Pyodide {
+  /** The folder of its files, as a path that ends in a separator. */
+  readonly folder: string;
+  readonly version: string;
+  /** Of Python. */
+  readonly python: readonly [major: number, minor: number, patch: number];
+  readonly lock: string;
+  readonly wasm: CompiledCode;
+}
+
+export const findPyodide: () => Promise<Pyodide> = memoize(() =>
+  readPyodide().catch((cause: unknown) => {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('TEMPLATE_FAILED', `The package pyodide cannot be used: ${why}. Run: npm ci`, { cause });
+  }),
+);
+
+async function readPyodide(): Promise<Pyodide> {
+  const folder = fileURLToPath(new URL('./', import.meta.resolve('pyodide')));
+  const [about, packages, code] = await Promise.all([
+    readFile(`${folder}package.json`, 'utf8'),
+    readFile(`${folder}pyodide-lock.json`, 'utf8'),
+    readFile(`${folder}pyodide.asm.wasm`),
+  ]);
+  const { version } = z.object({ version: z.string() }).parse(JSON.parse(about));
+  const { info } = Lock.parse(JSON.parse(packages));
+  const [major = 3, minor = 0, patch = 0] = info.python.split('.').map(Number);
+  const lock = JSON.stringify({ info, packages: {} });
+  return { folder, version, python: [major, minor, patch], lock, wasm: await wasm.compile(code) };
 }

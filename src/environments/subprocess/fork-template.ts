@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { probePython } from '../../interpreter/find-python.ts';
 import { kernelPackage } from '../../interpreter/package-file.ts';
-import { isolationError } from '../../kernel/isolation-error.ts';
+import { isolationError } from '../../kernel/kernel-connection.ts';
 import { isStopped, readProcessStat } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { realpathSync, rmSync } from 'node:fs';
-import { isolationError } from '../../kernel/isolation-error.ts';
+import { isolationError } from '../../kernel/kernel-connection.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
 import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
@@ -12,11 +12,12 @@ import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../pr
 import type { ProcessExit } from '../../protocol/process.ts';
 import { openProxy, proxyPort } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
-import { FrameSocket, PipeSource } from '../supervisor/frame-socket.ts';
 import type { PauseCheck } from '../supervisor/supervisor-client.ts';
 import {
   attachPayload,
   type ConnectRequest,
+  FrameSocket,
+  PipeSource,
   type ProcessConnection,
   type SupervisorTransport,
 } from '../supervisor/supervisor-transport.ts';

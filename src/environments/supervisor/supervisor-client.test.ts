@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { encodeFrame, FrameType } from '../../protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel-payloads.ts';
-import { FrameSocket, type PipeSource } from './frame-socket.ts';
 import { closeIfPaused, SupervisorClient } from './supervisor-client.ts';
 import type { SupervisorTransport } from './supervisor-transport.ts';
+import { FrameSocket, type PipeSource } from './supervisor-transport.ts';
 
 let folder: string;
 let server: Server;

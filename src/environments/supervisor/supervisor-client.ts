@@ -1,8 +1,8 @@
 /** A kernel host with a supervisor as its pid 1: the connection to it, and those of its kernels and programs. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { isolationError } from '../../kernel/isolation-error.ts';
 import type { FrameConnection, KernelConnection } from '../../kernel/kernel-connection.ts';
+import { isolationError } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
 import { encodeHostPayload, type HostPayload, type ProgramSpec } from '../../protocol/host-payloads.ts';
@@ -26,8 +26,8 @@ import type {
   RunningTerminal,
   StartKernelOptions,
 } from '../kernel-host.ts';
-import type { FrameSocket } from './frame-socket.ts';
 import type { PrestartableHost } from './spare-pool.ts';
+import type { FrameSocket } from './supervisor-transport.ts';
 import {
   type ConnectRequest,
   closeConnection,

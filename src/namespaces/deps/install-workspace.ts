@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ownProcess, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type SandboxUser, sandboxUser } from '../../sandbox/sandbox-user.ts';
+import { type SandboxUser, sandboxUser } from '../../sandbox/spec.ts';
 import { removeTree } from './read-only-tree.ts';
 
 export interface InstallWorkspace extends AsyncDisposable {

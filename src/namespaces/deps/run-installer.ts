@@ -4,7 +4,7 @@ import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_p
 import type { Readable } from 'node:stream';
 import { onAbort } from '../../lib/abort.ts';
 import { endsAfterKill, processEnd } from '../../lib/process-end.ts';
-import type { SandboxUser } from '../../sandbox/sandbox-user.ts';
+import type { SandboxUser } from '../../sandbox/spec.ts';
 import { indexesOf, type PackageSource, withoutSecrets, withoutUser } from './package-source.ts';
 
 export interface InstallerRun {

@@ -15,17 +15,21 @@ import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { type NetworkTarget, parseTarget } from '../../protocol/network-hosts.ts';
 import { PROXY_SOCKET } from '../mount-points.ts';
 import { AllowList, BoundedResolver, DenialLog, type DeniedAttempt, type ResolveName } from './allow-list.ts';
-import { ambiguity, forward, joinSockets, otherHost, readProxyRequest } from './forward.ts';
 import {
+  ambiguity,
   busyResponse,
   deniedResponse,
+  forward,
+  joinSockets,
   malformedResponse,
+  otherHost,
   type ProxyResponse,
+  readProxyRequest,
   respond,
   respondRaw,
   unreachableResponse,
   unresolvedResponse,
-} from './proxy-responses.ts';
+} from './forward.ts';
 
 export interface ProxyOptions {
   readonly allow: readonly string[];

@@ -8,7 +8,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { folderSize } from '../../lib/folder-size.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
-import { isSandboxUid } from '../../sandbox/sandbox-user.ts';
+import { isSandboxUid } from '../../sandbox/spec.ts';
 import type { CheckpointStore, EventLog, TranscriptStore } from '../../storage/contract.ts';
 import type { UserQuotas } from './user-quotas.ts';
 

@@ -1,6 +1,7 @@
-/** Types of the parts of Pyodide, Emscripten and WebAssembly that public types leave out. */
+/** Parts of Pyodide, Emscripten and WebAssembly that public types leave out, and the imports that Cella replaces. */
 
 import type { PyodideAPI } from 'pyodide';
+import { type SharedMemory, waitUntil } from '../shared-memory.ts';
 
 interface Stream {
   readonly fd: number;
@@ -83,3 +84,70 @@ interface WasmNamespace {
 }
 
 export const wasm = (globalThis as unknown as { WebAssembly: WasmNamespace }).WebAssembly;
+
+const PAGE = 65536;
+const POLLERR = 8;
+const POLLHUP = 16;
+const POLLNVAL = 32;
+const ALWAYS = POLLERR | POLLHUP | POLLNVAL;
+/** Grows by more than is asked for, so that not every allocation has to grow the memory. */
+const AHEAD = 1.2;
+
+/** Replaces Pyodide's answers that are wrong for a kernel: poll, growth of the memory, and `system`. */
+export function adaptImports(
+  imports: Imports,
+  module: Emscripten,
+  sharedMemory: SharedMemory,
+  memoryBytes: number,
+): void {
+  const { env } = imports;
+  if (!env) throw new Error('Pyodide asks for its surroundings by another name than env');
+  replace(env, '__syscall_poll', (list, count, timeoutMs) => poll(module, sharedMemory, list, count, timeoutMs));
+  replace(env, 'emscripten_resize_heap', (bytes) => grow(module, sharedMemory, bytes >>> 0, memoryBytes));
+  // It would start a shell on the host.
+  replace(env, '_emscripten_system', () => -Errno.ENOSYS);
+}
+
+/** Throws if this version of Pyodide does not import that name. */
+function replace(env: Imports[string], name: string, answer: (...args: [number, number, number]) => number): void {
+  if (typeof env[name] !== 'function') throw new Error(`Pyodide does not ask for ${name}`);
+  env[name] = answer as (...args: number[]) => number;
+}
+
+/** Like poll(2). Emscripten's own never waits, and does not report closed descriptors. */
+function poll(module: Emscripten, sharedMemory: SharedMemory, list: number, count: number, timeoutMs: number): number {
+  let ready = 0;
+  const look = (): boolean => {
+    ready = 0;
+    for (let at = list >>> 0, left = count; left > 0; left--, at += 8) {
+      const wanted = (module.HEAP16[(at + 4) >>> 1] ?? 0) | ALWAYS;
+      const found = flagsOf(module, module.HEAP32[at >>> 2] ?? -1) & wanted;
+      module.HEAP16[(at + 6) >>> 1] = found;
+      if (found !== 0) ready++;
+    }
+    return ready > 0;
+  };
+  if (timeoutMs === 0) {
+    look();
+    return ready;
+  }
+  return waitUntil(sharedMemory, look, timeoutMs) === 'signal' ? -Errno.EINTR : ready;
+}
+
+function flagsOf(module: Emscripten, fd: number): number {
+  if (fd < 0) return 0;
+  const stream = module.FS.getStream(fd);
+  if (!stream) return POLLNVAL;
+  return stream.stream_ops.poll ? stream.stream_ops.poll(stream) : 5;
+}
+
+function grow(module: Emscripten, sharedMemory: SharedMemory, bytes: number, most: number): number {
+  if (bytes > most) {
+    sharedMemory.add('refused', 1);
+    return 0;
+  }
+  const wanted = Math.min(most, Math.max(bytes, module.HEAPU8.length * AHEAD));
+  if (module.growMemory(Math.ceil(wanted / PAGE) * PAGE) === undefined) return 0;
+  sharedMemory.set('heap', module.HEAPU8.length);
+  return 1;
+}

@@ -4,12 +4,18 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { loadPyodide } from 'pyodide';
+import type { HelperTask, KernelTask, MemoryImageTask, WorkerMessage, WorkerTask } from '../shared-memory.ts';
 import { SharedMemory } from '../shared-memory.ts';
-import { Devices, makePipesWait } from './devices.ts';
-import { type CompiledCode, type Emscripten, type Imports, type Insides, type Python, wasm } from './emscripten.ts';
-import { adaptImports } from './emscripten-imports.ts';
-import { mountFolders } from './pyodide-mounts.ts';
-import type { HelperTask, KernelTask, MemoryImageTask, WorkerMessage, WorkerTask } from './worker-messages.ts';
+import {
+  adaptImports,
+  type CompiledCode,
+  type Emscripten,
+  type Imports,
+  type Insides,
+  type Python,
+  wasm,
+} from './emscripten.ts';
+import { Devices, makePipesWait, mountFolders } from './emscripten-files.ts';
 
 /** Where the kernel's sources are inside, while the snapshot is made. */
 const INSIDE = '/lib/cella/cella_kernel';

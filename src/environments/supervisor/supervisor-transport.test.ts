@@ -1,12 +1,11 @@
 /** Frame connections: whether anybody is at the other end. Pipes: whether others have a turn. */
-
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { FrameSocket, PipeSource } from './frame-socket.ts';
+import { FrameSocket, PipeSource } from './supervisor-transport.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cella-sockets-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
